@@ -55,14 +55,18 @@ class ZooKeeperKilled(RiprapError):
 class EmbeddedZooKeeper:
     """One server on this machine, with its data in `data_dir`; port 0 takes a free one at first start.
 
-    `address` is loopback unless agents of other hosts are to reach it.
+    `address` is loopback unless agents of other hosts are to reach it. Its output is appended to `log`, by default a
+    file among the data.
 
     It dies with this process, even by SIGKILL, so `start` must be called on the main thread. After `kill` or `stop`,
     `start` brings the same data back on the same port. As a context manager it starts and stops.
     """
 
-    def __init__(self, data_dir: str | os.PathLike[str], port: int = 0, address: str = ADDRESS) -> None:
+    def __init__(
+        self, data_dir: str | os.PathLike[str], port: int = 0, address: str = ADDRESS, log: Path | None = None
+    ) -> None:
         self.data_dir = Path(data_dir)
+        self.log_path = log or self.data_dir / "zookeeper.log"
         self.address = address
         self.port = port
         self._process: subprocess.Popen[bytes] | None = None
@@ -78,11 +82,6 @@ class EmbeddedZooKeeper:
     def pid(self) -> int | None:
         """The server's process, None while it is not running."""
         return self._process.pid if self._process else None
-
-    @property
-    def log_path(self) -> Path:
-        """The server's output."""
-        return self.data_dir / "zookeeper.log"
 
     def start(self, timeout_s: float = 20.0) -> None:
         """Start the server and return when it answers.

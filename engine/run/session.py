@@ -56,7 +56,7 @@ class Session:
         cut_torn_line(run_dir / EVENTS)  # of an attempt that found no room
         remove_partial(run_dir)
         self._events = EventLog(run_dir / EVENTS)
-        shutil.rmtree(run_dir / LOGS / ZOOKEEPER_DATA, ignore_errors=True)  # of a launcher that was killed
+        self._remove_zookeeper_data()  # of a launcher that was killed
         if start.profile:
             shutil.rmtree(run_dir / PROFILE, ignore_errors=True)  # of an earlier attempt
         logs, backups = run_dir / LOGS, start.backups
@@ -95,7 +95,7 @@ class Session:
         self._display.close()
         self._injector.stop()
         self._services.stop()
-        self._keep_zookeeper_log()
+        self._remove_zookeeper_data()
         self._remove_part()
         try:
             return self._sum_up()
@@ -297,11 +297,8 @@ class Session:
         except OSError as error:  # the summary of the job is what counts
             self._events.write("profile_not_written", reason=str(error))
 
-    def _keep_zookeeper_log(self) -> None:
-        data = self._run_dir / LOGS / ZOOKEEPER_DATA
-        if (data / "zookeeper.log").exists():
-            shutil.move(data / "zookeeper.log", self._run_dir / LOGS / "zookeeper.log")
-        shutil.rmtree(data, ignore_errors=True)
+    def _remove_zookeeper_data(self) -> None:
+        shutil.rmtree(self._run_dir / LOGS / ZOOKEEPER_DATA, ignore_errors=True)
 
     def _remove_part(self) -> None:
         try:

@@ -45,7 +45,8 @@ class Services:
         backups: Sequence[BackupServer] = (),
     ) -> None:
         self._folder = folder
-        self._embedded = None if zookeeper else EmbeddedZooKeeper(folder / ZOOKEEPER_DATA, port, address or ADDRESS)
+        data, log = folder / ZOOKEEPER_DATA, folder / "zookeeper.log"
+        self._embedded = None if zookeeper else EmbeddedZooKeeper(data, port, address or ADDRESS, log)
         self._zookeeper = zookeeper or ""
         self._spawn = spawn
         self._backups = {_numbered("backup", n): server.command() for n, server in enumerate(backups)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -161,6 +162,25 @@ def test_what_keeps_dying_is_an_error_that_shows_its_last_words(tmp_path: Path) 
         assert len(restarted) == RESTARTS_MAX
     finally:
         services.stop()
+
+
+def test_the_log_of_a_zookeeper_that_does_not_start_is_beside_those_of_the_others_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text("#!/bin/sh\necho cannot allocate the heap\nexit 4\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    services, _ = make(tmp_path, "import time; time.sleep(60)", ensemble=None)
+    try:
+        with pytest.raises(RiprapError, match="cannot allocate the heap") as caught:
+            services.start()
+    finally:
+        services.stop()
+    shutil.rmtree(tmp_path / ".zookeeper")  # as runs and `riprap down` do
+    assert caught.value.remedy == f"see {tmp_path / 'zookeeper.log'}"
+    assert (tmp_path / "zookeeper.log").read_text() == "cannot allocate the heap\n"
 
 
 def test_a_zookeeper_that_is_killed_while_it_starts_again_is_started_once_more(
