@@ -185,8 +185,8 @@ class Scheme:
         """A barrier came on a link, and is not among what is held yet; what comes behind it is not let in before
         `has_passed` says so."""
 
-    def has_passed(self, barrier: int) -> bool:
-        """True when what is behind a barrier may come in."""
+    def has_passed(self, link: LinkKey, barrier: int) -> bool:
+        """True when what is behind a barrier of the link may come in."""
         return True
 
     def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:

@@ -208,7 +208,7 @@ class Task:
     def _may_come(self, link: LinkKey, block: Block) -> bool:
         """True when its turn can come before that of what other links still owe: else the link waits alone."""
         if block.kind == Kind.BARRIER:
-            return self.scheme.has_passed(block.epoch)
+            return self.scheme.has_passed(link, block.epoch)
         is_next = self._windows is None or block.kind == Kind.FEEDBACK or self._windows.allows(link, block.epoch)
         in_pace = block.kind == Kind.FEEDBACK or self.pace.allows(block.epoch, self.progress.feedback)
         return is_next and in_pace and (self._may_come_next is None or self._may_come_next(link))

@@ -8,8 +8,9 @@ state, and so is what could not be let in yet. Once all parts are safe the check
 go back to the last whole one, and sources read on from there: each item counts once, and no output is announced that
 could be taken back.
 
-With the guarantee `at_least_once` no link waits: what is behind a barrier may be in the state already, and is processed
-again after a loss; only windows that were closed by then are not.
+With the guarantee `at_least_once` only links that feed back wait: what is behind another one's barrier may be in the
+state already, and is processed again after a loss; only windows that were closed by then are not. (What was fed back is
+not said twice in a loop, which would take it for what comes next.)
 
 Unaligned (or when it has waited for long enough), a task draws its line at the first barrier, or when it hears of the
 checkpoint: what waits before it and behind it is saved too, as is what comes on each link until that link's barrier,
@@ -38,7 +39,7 @@ from riprap.codec.ids import Epoch
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
 from riprap.engine.flow.outlet_link import OutletLink
-from riprap.engine.flow.progress import At, Heard, LinkKey, TaskProgress, link_key
+from riprap.engine.flow.progress import At, Heard, LinkKey, TaskProgress, link_key, number_of
 from riprap.engine.flow.scheme import Bench, SavedPart, Scheme
 from riprap.engine.schemes.parts.chain import Chain
 from riprap.engine.schemes.parts.copies import bytes_of
@@ -93,6 +94,10 @@ class Line:
     turn: int | None = None
     """An aligned one is drawn when the entries up to this one are processed; None while barriers are awaited."""
     cut: Cut | None = None
+
+    def is_behind(self, link: LinkKey, number: int) -> bool:
+        """True for the number of a block that came behind the barrier of a link that did not wait."""
+        return link in self.passed and number > self.passed[link].at.number
 
 
 class Barrier(Scheme):
@@ -165,9 +170,10 @@ class Barrier(Scheme):
         elif line.turn is None and line.came >= self._forward:
             line.turn = self.bench.progress.received
 
-    def has_passed(self, barrier: int) -> bool:
+    def has_passed(self, link: LinkKey, barrier: int) -> bool:
         line = self._line
-        return barrier <= self._over or (self._repeats and not (line is not None and line.savepoint))
+        repeats = self._repeats and link in self._forward and not (line is not None and line.savepoint)
+        return barrier <= self._over or repeats
 
     def _heard_of(self, link: LinkKey) -> Heard:
         """All that has come on a link, let in or not."""
@@ -232,7 +238,7 @@ class Barrier(Scheme):
         came = [Moving(entry.link, entry.block, entry.stage) for entry in self._before(line)]
         progress = bench.progress.pack()
         progress["done"] = [
-            [edge, task, line.passed[edge, task].pack() if (edge, task) in line.passed else done]
+            [edge, task, line.passed[edge, task].pack() if line.is_behind((edge, task), done[0]) else done]
             for edge, task, done in progress["done"]
         ]
         notes = bench.journal.notes() if bench.journal is not None else {}
@@ -259,9 +265,8 @@ class Barrier(Scheme):
     def _before(self, line: Line) -> Iterator[Entry]:
         """Entries before the line that are not processed, in the order of each link; the input is read again. Of links
         that are awaited what is held is noted later: as it is let in, or when their barriers come."""
-        inbox = () if line.passed else self.bench.inbox  # of links that did not wait all in it is behind the line
-        for entry in (*inbox, *self.bench.feedback):
-            if not entry.is_input:
+        for entry in (*self.bench.inbox, *self.bench.feedback):
+            if not (entry.is_input or line.is_behind(entry.link, number_of(entry.block))):
                 yield entry
         for link, held in self.bench.held.items():
             if link not in line.came:

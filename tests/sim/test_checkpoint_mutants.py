@@ -12,6 +12,7 @@ from test_checkpoints_sim import FAULTS, LONG
 from test_dataflow_sim import EXACT, errors
 
 from riprap.controller.checkpoints import Coordinator
+from riprap.engine.flow.progress import LinkKey
 from riprap.engine.schemes.barrier import Barrier
 
 SEEDS = 8
@@ -21,7 +22,7 @@ def forget_what_comes_behind(self: Barrier, entry: Any) -> None:
     """What was on its way when the line was drawn is not logged."""
 
 
-def hold_nothing(self: Barrier, barrier: int) -> bool:
+def hold_nothing(self: Barrier, link: LinkKey, barrier: int) -> bool:
     """What comes behind a barrier is processed before the line is drawn."""
     return True
 

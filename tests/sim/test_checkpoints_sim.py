@@ -132,6 +132,21 @@ def test_at_least_once_nothing_is_lost_and_windows_close_once(fault: str) -> Non
     assert again
 
 
+LED_BACK = [shape for shape in OPEN_SHAPES if shape in (*LOOPS, "bsp", "asp")]
+
+
+@pytest.mark.parametrize("shape", LED_BACK)
+def test_at_least_once_nothing_is_lost_of_what_leads_back(shape: str) -> None:
+    """Lines are drawn within loops too, where what came before the barriers of some links still waits."""
+    faults = {"items": 240, "windows": 6, "disk_s": 0.001, "kills": 8, "restart_s": 0.01, "kill_until_s": 0.3}
+    for seed in range(FIRST, FIRST + SEEDS + 1):
+        simulation = Counting(DataflowCase(REPEATING, shape, **faults, log=[]), seed)
+        run_or_replay(simulation, __file__, f"leads_back and {shape}")
+        assert (errors(simulation) >= 0).all(), f"seed {seed}: {errors(simulation)}"
+        for sink, announced in simulation.announced.items():
+            assert [window for window, _ in announced] == list(range(1, 7)), f"seed {seed}: {sink}"
+
+
 @pytest.mark.parametrize("shape", OPEN_SHAPES)
 def test_at_least_once_without_a_loss_is_exactly_once(shape: str) -> None:
     long = LOOPING if shape in LOOPS else LONG
