@@ -69,7 +69,9 @@ class FormerTasks:
                 if joint.feedback:
                     progress.feedback[link] = min(one.feedback.get(self._old(link), 0) for one in self.progress)
                 else:
-                    progress.closed[link] = progress.heard[link].closed = self._closed(joint, link)
+                    closed = progress.closed[link] = self._closed(joint, link)
+                    told = min(closed, self._ended(worker)) if self._is_same(joint.stage) else closed
+                    progress.heard[link].closed = told
         for entry in entries:
             heard = progress.heard[entry.link]
             heard.at = At.behind(entry.block)
@@ -90,9 +92,12 @@ class FormerTasks:
         """The last window that a link had closed: the link's own, or that of all its former senders."""
         if self._is_same(joint.stage):
             return self._agreed(one.closed.get(self._old(link), 0) for one in self.progress)
-        senders = self._former.tasks(joint.stage)
-        epochs = [int(self.savepoint.fields(worker)["progress"]["epoch"]) for worker in senders]
-        return self._agreed(epochs)
+        return self._agreed(self._ended(worker) for worker in self._former.tasks(joint.stage))
+
+    def _ended(self, worker: WorkerId) -> int:
+        """The last window that a task had ended. Its receivers may have closed more where items count at least once:
+        they hear the ends of these again."""
+        return int(self.savepoint.fields(worker)["progress"]["epoch"])
 
     def _agreed(self, windows: Iterable[int]) -> int:
         """The window at which all tasks of a stage stood; JobFailed when they stood at several."""

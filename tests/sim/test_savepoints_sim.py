@@ -169,6 +169,26 @@ def test_a_job_that_begins_behind_the_last_window_ends(scheme: str, tmp_path: Pa
     assert not errors(simulation).any()
 
 
+@pytest.mark.parametrize("scheme", ["local", "barrier", "mini_batch"])
+def test_windows_that_were_closed_before_a_rollback_are_ended_again(scheme: str, tmp_path: Path) -> None:
+    """A savepoint of a job that counts items at least once: some tasks have closed what those before them have not."""
+    ahead = 0
+    short = {"items": 400, "windows": 10, "disk_s": 0.001}
+    for seed in range(FIRST, FIRST + SEEDS + 5):
+        directory = tmp_path / str(seed)
+        repeats = EXACT["barrier"] | {"guarantee": "at_least_once"}
+        made = Saving(DataflowCase(repeats, "full", **short, kills=6, kill_until_s=0.3, log=[]), seed, directory)
+        made.run_to_savepoint()
+        epochs = [int(read_savepoint(directory).fields(worker)["progress"]["epoch"]) for worker in made.nodes]
+        ahead += max(epochs[2:]) > min(epochs[:2])
+        simulation = Begun(DataflowCase(EXACT[scheme], "full", **short, **KILLS, log=[]), seed, directory)
+        run_or_replay(simulation, __file__, "ended_again")
+        assert (errors(simulation) >= 0).all(), f"seed {seed}: {errors(simulation)}"
+        for sink, announced in simulation.announced.items():
+            assert [window for window, _ in announced] == list(range(1, 11)), f"seed {seed}: {sink}"
+    assert ahead, "nobody was ahead of those before it: the case says nothing"
+
+
 class BegunWithReplicas(Begun, Copied):
     """The same, where destinations have replicas too."""
 
