@@ -12,6 +12,7 @@ from pathlib import Path
 
 from riprap.backupserver.savepoint import Savepoint, TaskPart, read_savepoint
 from riprap.codec.errors import JobFailed
+from riprap.codec.ids import WorkerId
 from riprap.codec.key_groups import GROUPS
 from riprap.configs.topology import Topology
 from riprap.engine.flow.beginning import Beginning
