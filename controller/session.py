@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
@@ -229,7 +230,8 @@ def _not_let(hosts: str) -> ConfigError:
 
 def disconnect(client: KazooClient) -> None:
     """End the session, so that its ephemeral nodes go at once. No effect when it has ended."""
-    client.stop()
+    with suppress(AttributeError):  # kazoo's own, where the start was interrupted before the connection had its sockets
+        client.stop()
     client.close()
 
 

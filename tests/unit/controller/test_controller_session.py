@@ -51,3 +51,12 @@ def test_a_refusal_is_told_at_once() -> None:
     client: Any = Refusing(0)
     with pytest.raises(ConfigError, match="refuses to hold"):
         session.make_folders(client, "host:1", "/a")
+
+
+def test_an_interrupt_before_the_connection_has_begun_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(handler: session.Handler) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session.Handler, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.open_client("127.0.0.1:1")
