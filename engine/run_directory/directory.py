@@ -44,6 +44,7 @@ def make_run_directory(
     """
     text = _written_out({key: value for key, value in topology.items() if key not in COMPUTED})
     path = Path(out or Path("runs", f"{job}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    _check_is_text(path.absolute())
     try:
         path = path if out else _make_fresh(path)
         path.mkdir(parents=True, exist_ok=True)
@@ -58,6 +59,12 @@ def make_run_directory(
             raise full from error
         raise ConfigError(f"the run directory {path}: {error.strerror}", "name one that you may write to") from error
     return path.resolve()
+
+
+def _check_is_text(path: Path) -> None:
+    """ConfigError for a name that neither messages nor files of text could hold."""
+    if "\0" in str(path) or str(path).encode(errors="replace").decode() != str(path):
+        raise ConfigError(f"the run directory {str(path)!r} is not named in UTF-8", "name another one")
 
 
 def _unmake(path: Path) -> None:

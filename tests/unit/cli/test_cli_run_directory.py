@@ -42,6 +42,13 @@ def test_a_directory_asked_for_by_name_is_taken_when_it_is_empty(tmp_path: Path)
         make_run_directory(str(tmp_path / "a" / "b"), "trial", {})
 
 
+@pytest.mark.parametrize("name", ["run\udcfe", "run\0"])
+def test_a_name_that_no_message_could_carry_is_refused_before_anything_is_made(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="not named in UTF-8"):
+        make_run_directory(str(tmp_path / name), "trial", {"job": "trial"})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_topology_that_could_not_be_read_back_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     long = {"stages": {"source": {"options": {"weights": [0.123456] * 80_000}}}}
     with pytest.raises(ConfigError, match="larger than 1048576 bytes when its values are written out"):
