@@ -22,10 +22,11 @@ _ERRORS = {kind.__name__: kind for kind in (ConfigError, DataError, JobFailed, R
 
 def of_error(error: RiprapError) -> dict[str, str]:
     """An error as part of a message, which has room for it: file names need be no text, and users' errors no end."""
-    return {"kind": type(error).__name__, "error": _carried(str(error.args[0])), "remedy": _carried(error.remedy)}
+    return {"kind": type(error).__name__, "error": carried(str(error.args[0])), "remedy": carried(error.remedy)}
 
 
-def _carried(text: str) -> str:
+def carried(text: str) -> str:
+    """The text as a message can hold it."""
     return text[:TEXT_MAX].encode(errors="backslashreplace").decode()
 
 
@@ -44,7 +45,10 @@ def order(
     """
     if standby not in range(STANDBY_MAX + 1):
         raise ConfigError(f"standby is {standby!r}", f"give a number of controllers from 0 to {STANDBY_MAX}")
-    if not isinstance(domains, Mapping | None):
+    for name, value in {"zookeeper": zookeeper, "zookeeper_auth": zookeeper_auth, **what}.items():
+        if value is not None and (not isinstance(value, str) or carried(value) != value):
+            raise ConfigError(f"{name} is {value!r}", "give text that can be written as UTF-8")
+    if not (domains is None or (isinstance(domains, Mapping) and all(isinstance(label, str) for label in domains))):
         raise ConfigError(f"domains is {domains!r}", 'give each label and its number of values, as {"rack": 2}')
     return {
         "type": ORDER,

@@ -138,6 +138,7 @@ class Run:
 
         ConfigError when none of that name is running now.
         """
+        target = messages.carried(str(target))
         with self._orders:
             self._killed = None
             self._send({"type": messages.KILL, "target": target})

@@ -134,6 +134,33 @@ def test_an_order_to_kill_is_answered(launcher: Launcher, done: bool) -> None:
     assert orders == [{"type": messages.KILL, "target": "processor.1"}]
 
 
+@pytest.mark.parametrize("target", [None, 3, "\ud800"])
+def test_what_is_no_name_of_a_target_is_the_name_of_nobody(launcher: Launcher, target: Any) -> None:
+    """The launcher's thread that takes orders, and sees the program's end, lives on."""
+    heard: list[dict[str, Any]] = []
+
+    def obey() -> None:
+        heard.append(launcher.hear())
+        launcher.tell(messages.KILLED, target=heard[0]["target"], done=False)
+
+    thread = threading.Thread(target=obey)
+    thread.start()
+    with pytest.raises(ConfigError, match="is running now"):
+        launcher.run.kill(target)
+    thread.join()
+    assert isinstance(heard[0]["target"], str)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"zookeeper": 3}, {"zookeeper_auth": "auth\udcff"}, {"out": "run\udcff"}, {"domains": {3: 2}}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_an_order_that_no_message_could_carry_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))} is "):
+        messages.order((), **{"zookeeper": None, "zookeeper_auth": None, "standby": 0, "program": 1, **wrong})
+
+
 def test_an_answer_that_comes_late_is_none_to_the_next_order(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
