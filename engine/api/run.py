@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -63,6 +64,7 @@ class Run:
         self._failures: list[dict[str, Any]] = []
         self._killed: Message | None = None
         self._last_words: Message = {}
+        self._summary: dict[str, Any] = {}
         self._ended = False
         threading.Thread(target=self._listen, name=f"handle of {self.job}", daemon=True).start()
 
@@ -118,7 +120,7 @@ class Run:
                     f"wait longer, cancel it, or see {self.directory}/logs",
                 )
         self._raise_failure()
-        return read_summary(self.directory)
+        return deepcopy(self._summary)
 
     def cancel(self) -> None:
         """End the job now; what is committed stays, and `riprap.resume` goes on from there. Returns once it has ended.
@@ -196,7 +198,8 @@ class Run:
         self._end.close()
         with self._changed:
             if self._last_words:
-                self._take_in_summary(read_summary(self.directory))
+                self._summary = read_summary(self.directory)
+                self._take_in_summary(self._summary)
             else:
                 remedy = f"go on where it ended with: {self._resume}"
                 gone = JobFailed(f"job {self.job} lost its launcher (exit code {code})", remedy)

@@ -96,6 +96,15 @@ def test_the_summary_is_returned_once_the_launcher_is_gone(launcher: Launcher, t
     assert launcher.run.failures == [FAILURE] and launcher.run.metrics == {"a": 1.5}
 
 
+def test_the_summary_outlives_the_run_directory(launcher: Launcher, tmp_path: Path) -> None:
+    write_summary(tmp_path, {"completed": True, "items": 30})
+    launcher.tell(messages.ENDED, phase="COMPLETED")
+    launcher.exit()
+    launcher.run.wait(120)["items"] = 0
+    (tmp_path / "summary.json").unlink()
+    assert launcher.run.wait() == {"completed": True, "items": 30}
+
+
 def test_the_error_of_a_job_that_failed_is_raised(launcher: Launcher) -> None:
     launcher.tell(messages.ENDED, phase="FAILED", **messages.of_error(JobFailed("a mistake", "correct it")))
     launcher.exit()
