@@ -110,9 +110,13 @@ class Job:
         values = read_document(path).values
         if not isinstance(values, dict) or not isinstance(values.get("job"), str):
             raise ConfigError(f"{os.fspath(path)}: not a topology", "name a file with job, input, stages, edges, ...")
+        values |= {"stages": values.get("stages") or {}, "edges": values.get("edges") or []}
+        for section, kind, name in (("stages", dict, "mapping"), ("edges", list, "list")):
+            if not isinstance(values[section], kind):
+                raise ConfigError(f"{os.fspath(path)}: not a topology: {section} is no {name}", f"make it a {name}")
         job = cls.__new__(cls)
         job._by_value, job._last = {}, None
-        job._values = {**values, "stages": values.get("stages") or {}, "edges": values.get("edges") or []}
+        job._values = values
         return job
 
     @property
@@ -141,7 +145,7 @@ class Job:
             raise ConfigError(f"job {self.name} has a stage {name} already", "choose another name")
         own = {"path": os.fspath(input)} if isinstance(input, str | os.PathLike) else input
         values = {"operator": self._path(operator), "parallelism": parallelism}
-        values |= _given(options=options or None, input=own, cpus=cpus and list(cpus), threads=threads)
+        values |= _given(options=options or None, input=own, cpus=None if cpus is None else list(cpus), threads=threads)
         self._values["stages"][name] = values
         return Stage(self, name)
 
@@ -206,7 +210,11 @@ class Job:
 
     def to_yaml(self) -> str:
         """The file that says the same; ConfigError for a value that none can say."""
-        return written_document(plain(self._values))
+        try:
+            return written_document(plain(self._values))
+        except RecursionError:
+            wrong = f"job {self.name}: its values hold themselves, or go too deep"
+            raise ConfigError(wrong, "give lists and mappings that end") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write that file, for `riprap run`."""

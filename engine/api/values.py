@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from riprap.codec.errors import ConfigError
+from riprap.configs.document import INTEGER_BITS_MAX
 
 
 def plain(value: Any, place: str = "") -> Any:
@@ -24,6 +25,8 @@ def plain(value: Any, place: str = "") -> Any:
         return os.fspath(value)
     if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int) and value.bit_length() > INTEGER_BITS_MAX:
+        raise ConfigError(f"{place}: a whole number of more than 4200 digits", "give a smaller one")
     for kind in (int, float, str):
         if isinstance(value, kind):
             return kind(value)

@@ -328,3 +328,42 @@ def test_a_loop_whose_output_depends_on_the_order_of_blocks_is_refused_where_non
         job.check()
     job._values["fault_tolerance"] = mini_batch()
     assert [edge.loop for edge in job.check().edges] == [True, False]
+
+
+@pytest.mark.parametrize("cpus", [[], np.arange(0)], ids=["list", "array"])
+def test_a_list_of_no_cpus_is_refused_as_in_a_file(cpus: Any) -> None:
+    job = Job("words", micro_batch=2, scheme=none())
+    job.stage("split", SplitWords, cpus=cpus)
+    with pytest.raises(ConfigError, match=r"stages.split.cpus: is \[\]; expected at least 1 of them"):
+        job.check()
+
+
+def test_cpus_may_be_an_array() -> None:
+    job = Job("words", micro_batch=2, scheme=none())
+    job.stage("split", SplitWords, cpus=np.arange(2))
+    assert "cpus:\n    - 0\n    - 1\n" in job.to_yaml()
+
+
+@pytest.mark.parametrize(
+    "sections",
+    ["stages: [a]", "edges: {a: b}", "stages: {a: {operator: 'a:B'}}\nedges: a"],
+    ids=["list", "map", "text"],
+)
+def test_a_file_whose_stages_or_edges_are_none_is_not_loaded(tmp_path: Path, sections: str) -> None:
+    (tmp_path / "job.yaml").write_text(f"job: words\n{sections}\n")
+    with pytest.raises(ConfigError, match=r"job\.yaml: not a topology"):
+        Job.load(tmp_path / "job.yaml")
+
+
+def test_a_list_within_itself_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    job = Job("words", micro_batch=2, scheme=none())
+    job.stage("split", SplitWords, option=endless)
+    with pytest.raises(ConfigError, match="job words: its values hold themselves"):
+        job.to_yaml()
+
+
+def test_a_number_that_cannot_be_printed_is_refused() -> None:
+    with pytest.raises(ConfigError, match="micro_batch: a whole number of more than 4200 digits"):
+        Job("words", micro_batch=10**5000, scheme=none()).to_yaml()
