@@ -87,6 +87,12 @@ def _write(
                 "give chunks with the same columns in the same order",
             )
         names = chunk.names
+        if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+            found = ", ".join(map(str, names))
+            raise DataError(
+                f"chunk {place} has the columns {found}; expected text, and a name of its own for each",
+                "correct columns; a label that stands among the features needs no labels beside them",
+            )
         if label not in names:
             raise DataError(f"there is no column {label!r} for the label, but {', '.join(names)}", "correct label")
         for piece in chunk.pieces():

@@ -111,3 +111,21 @@ def test_a_directory_is_never_overwritten(tmp_path: Path) -> None:
     riprap.write_shards(tmp_path / "out", (X, Y))
     with pytest.raises(riprap.DataError, match="already exists"):
         riprap.write_shards(tmp_path / "out", (X, Y))
+
+
+@pytest.mark.parametrize(
+    ("data", "columns", "words"),
+    [
+        ((X, Y), ["label", "p", "q"], "chunk 0 has the columns label, label, p, q"),
+        ((pandas.DataFrame({"label": Y, "a": Y}), Y), None, "chunk 0 has the columns label, label, a"),
+        (X, ["label", "p", "p"], "chunk 0 has the columns label, p, p"),
+        ((X, Y), [1, 2, 3], "chunk 0 has the columns label, 1, 2, 3"),
+    ],
+    ids=["label and feature", "label in the table of features", "two features", "numbers"],
+)
+def test_names_by_which_no_job_could_read_the_columns_are_refused(
+    data: Any, columns: Any, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(riprap.DataError, match=words):
+        riprap.write_shards(tmp_path / "out", data, columns=columns)
+    assert list(tmp_path.iterdir()) == []
