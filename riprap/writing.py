@@ -39,7 +39,8 @@ def write_shards(
     (anything that speaks Arrow's stream interface: pandas, polars, pyarrow), or an iterable of chunks of these, of
     which one shard at most is kept in memory. `label` is the labels themselves, or the name of the label's column: of a
     table the one that it has, of a pair the one that y gets. `columns` names a matrix's features, else x1, x2, ...;
-    a matrix without labels of its own names the label among them. All numbers become float64; a null becomes NaN.
+    a matrix without labels of its own names the label among them. All numbers become float64; a null becomes NaN,
+    and so does what is masked.
 
     Raises DataError, naming the chunk and the columns, for what is no number, for a label that is missing, for chunks
     that differ and for a directory that is not new.
@@ -152,7 +153,7 @@ def _chunk(data: Any, label: str, columns: tuple[str, ...] | None) -> _Chunk:
         raise DataError(f"columns names {len(names)}; the matrix has {features.shape[1]}", "correct columns")
     if labels is None:
         return _Chunk(names, features.shape[0], features)
-    labels = np.asarray(labels)
+    labels = _array(labels)
     if labels.shape != (features.shape[0],) or labels.dtype.kind not in "biuf":
         raise DataError(
             f"the labels are {labels.dtype} of shape {labels.shape}; expected {features.shape[0]} numbers",
@@ -175,12 +176,19 @@ def _two_dimensional(features: Any) -> Any:
                 "save it with sklearn.datasets.dump_svmlight_file, and give that to riprap prep table --format libsvm",
             )
         return features.tocsr()
-    array = np.asarray(features)
+    array = _array(features)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise DataError(
             f"an array of {array.dtype} and shape {array.shape}; expected numbers, rows x features", PREPARE
         )
     return array
+
+
+def _array(values: Any) -> np.ndarray:
+    """The values as they are, but those that are masked as NaN."""
+    if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "biuf":
+        return np.ma.filled(values.astype(float), np.nan)
+    return np.asarray(values)
 
 
 def _refuse_text(schema: Any) -> None:

@@ -129,3 +129,10 @@ def test_names_by_which_no_job_could_read_the_columns_are_refused(
     with pytest.raises(riprap.DataError, match=words):
         riprap.write_shards(tmp_path / "out", data, columns=columns)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_masked_is_nan(tmp_path: Path) -> None:
+    features, labels = np.ma.masked_array(X, mask=X == 4), np.ma.masked_array(Y, mask=Y == 1)
+    riprap.write_shards(tmp_path / "out", (features, labels))
+    expected = np.column_stack([np.where(Y == 1, np.nan, Y), np.where(X == 4, np.nan, X)])
+    np.testing.assert_array_equal(everything(tmp_path / "out"), expected)
