@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import threading
 from collections.abc import Callable
@@ -17,6 +18,14 @@ SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM
 compute nothing, and starting threads takes a third of the time in which NumPy is imported."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def allow_open_files() -> None:
+    """Let this process, and those that it starts, have as many files open as the system lets them: every shard of an
+    input is one. The usual limit, 1024, is for programs that use select(2)."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def die_with_parent(parent: bool | int = True) -> None:

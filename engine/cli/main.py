@@ -18,7 +18,7 @@ with importing():
 
     import click
 
-    from riprap.controller.processes import SINGLE_THREADED
+    from riprap.controller.processes import SINGLE_THREADED, allow_open_files
 
 INTERRUPTED = 130
 REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
@@ -107,6 +107,7 @@ def riprap(context: click.Context) -> None:
         click.secho("security is off: whoever reaches this network may run code as you", fg="red", err=True)
     if context.invoked_subcommand not in SHARED:
         os.umask(0o077)
+    allow_open_files()
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

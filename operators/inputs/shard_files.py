@@ -6,6 +6,7 @@ numpy.lib.format.html), each with its rows, bytes and CRC-32. See docs/shards.md
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -27,6 +28,7 @@ RESIDENT_BYTES = 256 << 20
 """Large beside what is on its way to the workers, and within a machine's page cache, whose pages these are: to map a
 page anew takes as long as to count the packets in it."""
 REMEDY = "write the shards again with riprap prep"
+MORE_FILES = "have the system allow this user more open files (ulimit -Hn), or write fewer and larger shards"
 
 
 class MappedRows:
@@ -201,6 +203,8 @@ def map_file(
     except FileNotFoundError as error:
         raise DataError(f"{name} is missing; the manifest names it", REMEDY) from error
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            raise DataError(f"{name} cannot be opened: {error.strerror}", MORE_FILES) from error
         raise DataError(f"{name} is not a readable .npy file: {error}", REMEDY) from error
     fits = mapped.ndim == len(shape) and all(want in (None, have) for want, have in zip(shape, mapped.shape))
     if mapped.dtype != dtype or not fits or not mapped.flags.c_contiguous:

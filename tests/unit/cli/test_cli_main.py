@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,3 +42,16 @@ def test_the_traceback_of_an_error_of_ours_is_kept(
     assert "this should not happen; report it with" in capsys.readouterr().err
     (kept,) = tmp_path.iterdir()
     assert "FileNotFoundError" in kept.read_text()
+
+
+def test_a_command_and_its_workers_may_open_as_many_files_as_the_system_allows() -> None:
+    """Every shard of an input is one, and the usual limit is 1024."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    command = "riprap.main(['operators', '--help'], standalone_mode=False)"
+    limits = "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    code = f"import resource; from riprap.engine.cli.main import riprap; {command}; {limits}"
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -Sn 256; exec "$0" -c "$1"', sys.executable, code],
+        stdout=subprocess.PIPE, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout.endswith(f"\n({hard}, {hard})\n")

@@ -1,7 +1,9 @@
 """The reader of shards, on directories that the writer made and tests then damaged."""
 
+import errno
 import json
 import mmap
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -160,6 +162,18 @@ def test_a_damaged_directory_is_refused_by_name(directory: Path, damage: str) ->
     assert str(directory) in str(caught.value)
     assert caught.value.remedy
     assert caught.value.exit_code == 2
+
+
+def test_a_shard_too_many_for_this_process_is_not_called_damaged(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str, **_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
+
+    monkeypatch.setattr(np, "load", refuse)
+    with pytest.raises(DataError, match=r"part-00000\.npy cannot be opened: Too many open files") as caught:
+        open_shards(directory)
+    assert "ulimit" in caught.value.remedy
 
 
 def test_all_problems_of_a_manifest_come_at_once_with_field_expected_and_found(directory: Path) -> None:
