@@ -30,6 +30,10 @@ LISTS, WHOLE = (list, tuple), (int, np.integer)
 """Made once: a union of types would be made anew with each question."""
 RESULT_ARRAYS_MAX = FRAMES_MAX - 1
 """The most arrays of a result; its items may be attached to it, which are an array too."""
+METRICS_BYTES_MAX = 12 * 1024
+"""Of the names of all metrics and METRIC_BYTES for each: a worker's report of 32 KiB at most holds them, their names
+once more where they are combined, and other things."""
+METRIC_BYTES = 11  # a float64, and what the report puts around it and its name
 WORDS_MAX, ENTRIES_MAX = 60, 8
 """The longest text and list of a found value, in letters and entries, that is shown."""
 
@@ -153,6 +157,14 @@ def numbers(owner: Any, method: str, found: Any) -> dict[str, float]:
     for name, value in found.items():
         if not isinstance(name, str) or not _is_number(value):
             raise wrong(owner, method, _Entry(name, value), expected, "Convert each value by float(...).")
+    nbytes = sum(len(name.encode(errors="replace")) + METRIC_BYTES for name in found)
+    if nbytes > METRICS_BYTES_MAX:
+        expected = f"a small one: names of {METRICS_BYTES_MAX} bytes in all, {METRIC_BYTES} more for each"
+        remedy = "Return sums and means; put what is known of each key into the results."
+        raise WrongReturn(
+            f"{type(owner).__name__}.{method}", f"a dictionary of {len(found)} numbers, {nbytes} bytes", expected,
+            defined_at(type(owner), method), remedy,
+        )  # fmt: skip
     return {name: float(value) for name, value in found.items()}
 
 

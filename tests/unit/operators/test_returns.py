@@ -133,6 +133,8 @@ CASES: list[tuple[str, Callable[[Any], object], Any, str]] = [
             ({"loss": None}, "None as 'loss'; expected"),
             ({"loss": "0.5"}, r"'0.5' \(str\) as 'loss'; expected"),
             ({"loss": ROWS}, "as 'loss'; expected"),
+            ({f"loss_{key}": 0.5 for key in range(1000)}, "of 1000 numbers, 18890 bytes; expected a small one"),
+            ({"\u00e4" * 8192: 0.5}, "of 1 numbers, 16395 bytes; expected a small one"),
         ]
     ),
     *(
