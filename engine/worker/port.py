@@ -32,6 +32,7 @@ HELLO_EVERY_S = 0.5
 ACK_EVERY_S = 0.01
 _nbytes = attrgetter("nbytes")
 FULL_SHARE = 0.8  # of the time for a confirmation, so that who knows the reason speaks before others see a stall
+SMALLER = "return smaller arrays, or make links.block_bytes larger: a message has room for 16 blocks and 16 MiB"
 
 
 class Fenced(Exception):
@@ -131,12 +132,19 @@ class WorkerPort(OrdinaryWire, LinkPort):
         return way
 
     def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> bool:
-        """Send a block alone; False when it is lost on the way: the next HELLO brings those back that have a number."""
+        """Send a block alone; False when it is lost on the way: the next HELLO brings those back that have a number.
+
+        JobFailed when it is larger than a message may be.
+        """
         self._check_current()
         refer = None if self._by_frames else self.lender.refer(to, block)
         index, name = edge
-        header, frames = encode_behind(self._prefixes[index], block, refer)
-        if not self.network.send(connection, header, frames):
+        try:
+            header, frames = encode_behind(self._prefixes[index], block, refer)
+            has_left = self.network.send(connection, header, frames)
+        except ValueError as error:
+            raise JobFailed(f"{self.me} cannot send a {block.kind.name} to {to}: {error}", SMALLER) from error
+        if not has_left:
             self.counts["ring_full"] += 1
             return False
         sent = sum(map(_nbytes, frames)) if frames else 0

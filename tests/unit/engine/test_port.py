@@ -15,6 +15,7 @@ import pytest
 from network_pairs import DEADLINE_S, endpoint
 
 from riprap.codec.blocks import Block, Kind
+from riprap.codec.errors import JobFailed
 from riprap.codec.events import EventLog
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.engine.flow.channels import Channels, side_count
@@ -150,3 +151,11 @@ def test_the_last_offer_of_a_peer_that_is_down_is_not_taken(tmp_path: Path) -> N
         go_on_until(lambda: receiver.port.links.fenced > 0, receiver)
         assert segments() == mapped, "its segment would stay mapped until this worker ends"
         assert not receiver.task.blocks
+
+
+def test_a_block_too_large_for_a_message_fails_the_job_by_name(tmp_path: Path) -> None:
+    with ends(tmp_path / "events.jsonl") as (sender, _):
+        block = Block(Kind.DATA, Epoch(1), items=1, arrays=(np.zeros(MIB),))
+        with pytest.raises(JobFailed, match=r"^source\.0 cannot send a DATA to sink\.0: a message of 8\d+ bytes") as caught:
+            sender.port.send(DATA, RECEIVER, block)
+        assert "links.block_bytes" in caught.value.remedy
