@@ -156,6 +156,7 @@ def test_the_last_offer_of_a_peer_that_is_down_is_not_taken(tmp_path: Path) -> N
 def test_a_block_too_large_for_a_message_fails_the_job_by_name(tmp_path: Path) -> None:
     with ends(tmp_path / "events.jsonl") as (sender, _):
         block = Block(Kind.DATA, Epoch(1), items=1, arrays=(np.zeros(MIB),))
-        with pytest.raises(JobFailed, match=r"^source\.0 cannot send a DATA to sink\.0: a message of 8\d+ bytes") as caught:
+        said = r"^source\.0 cannot send a DATA to sink\.0: a message of 8\d+ bytes"
+        with pytest.raises(JobFailed, match=said) as caught:
             sender.port.send(DATA, RECEIVER, block)
         assert "links.block_bytes" in caught.value.remedy
