@@ -36,7 +36,7 @@ class ControlChannel:
 
     def receive(self) -> dict[str, Any]:
         """Wait for one message; EOFError when the agent is gone."""
-        return self._unpacked(self._socket.recv(CHANNEL_BYTES_MAX))
+        return self._received(0)
 
     def poll(self) -> dict[str, Any] | None:
         """The next order, None when there is none now; EOFError when the agent is gone."""
@@ -46,7 +46,7 @@ class ControlChannel:
         if not self._polled.is_set():
             self._polled.set()
         try:
-            return self._unpacked(self._socket.recv(CHANNEL_BYTES_MAX, socket.MSG_DONTWAIT))
+            return self._received(socket.MSG_DONTWAIT)
         except BlockingIOError:
             self._look_at = now + LOOK_S
             return None
@@ -72,7 +72,10 @@ class ControlChannel:
         """No more heartbeats."""
         self._stopped.set()
 
-    def _unpacked(self, data: bytes) -> dict[str, Any]:
+    def _received(self, flags: int) -> dict[str, Any]:
+        data = b""
+        with contextlib.suppress(ConnectionResetError):  # the agent went with messages of ours unread
+            data = self._socket.recv(CHANNEL_BYTES_MAX, flags)
         if not data:
             raise EOFError("the agent closed the control channel")
         return unpack(data, CHANNEL_BYTES_MAX)

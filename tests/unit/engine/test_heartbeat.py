@@ -89,3 +89,16 @@ def test_a_heartbeat_never_says_less_than_what_was_sent_before_it() -> None:
         thread.join(120)  # before the socket closes: the control thread would take that for the agent's end
     there.close()
     assert said == ["progress", "done"]
+
+
+@pytest.mark.parametrize("take", [ControlChannel.receive, ControlChannel.poll])
+@pytest.mark.parametrize("unread", [False, True], ids=["after reading all", "with something unread"])
+def test_an_agent_that_is_gone_is_the_end_of_the_channel(take: Any, unread: bool) -> None:
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    channel = ControlChannel(here.detach())
+    channel.send({"type": "progress"})
+    if not unread:
+        there.recv(CHANNEL_BYTES_MAX)
+    there.close()
+    with pytest.raises(EOFError):
+        take(channel)
