@@ -53,6 +53,7 @@ IDLE_S = 0.5  # the longest wait of an idle compute thread
 LINGER_MS = 1000
 ANSWER_SHARE = 0.8  # of a start's deadline, so that the error that names silent servers comes before "it is not ready"
 ERROR_CHARACTERS_MAX = 4096  # an operator's own may hold a whole block; the log has all of it
+SOCKET_NAME_BYTES_MAX = 106  # of unix(7), less what libzmq puts around it
 ANSWER_S = 0.5  # for servers to answer even where the task took that long to make
 
 
@@ -74,8 +75,7 @@ class Worker:
             arena, refusal = open_arena(len(receivers), side_count(form.layout), topology.links.shared_bytes)
         self._keys = WorkerKeys.read(spec["keys"])
         self.network = Network(bytes_max, arena=arena, keys=self._keys.own)
-        name = f"riprap-{topology.job}-{self.me}-{self.incarnation}-{time.monotonic_ns():x}"
-        self.ipc = self.network.bind(f"ipc://@{name}")
+        self.ipc = self.network.bind(f"ipc://@{socket_name(topology.job, self.me, self.incarnation)}")
         self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
         log = EventLog(self.run_dir / "events.jsonl")
         roots = Roots(topology.input_paths)
@@ -337,6 +337,12 @@ class Worker:
             **self.port.counts,
             **(self.outputs.stats(self.task) if self.outputs is not None else {}),
         }
+
+
+def socket_name(job: str, me: WorkerId, incarnation: Incarnation) -> str:
+    """A name in the abstract namespace that no other process takes; of long names of job and stage the end is cut."""
+    unique = f"-{os.getpid():x}-{time.monotonic_ns():x}"
+    return f"riprap-{job}-{me}-{incarnation}"[: SOCKET_NAME_BYTES_MAX - len(unique)] + unique
 
 
 def _part_stats(part: SavedPart) -> dict[str, Any]:
