@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from riprap.prep_spark.columnar import ColumnarReader, infer_columns
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+SAMPLE_FILES = 100
+"""Files that are looked at until one has more than a line."""
 LABEL = "label"
 """The name of libsvm's label."""
 
@@ -46,9 +49,10 @@ class Opened(NamedTuple):
 
 
 class Text(NamedTuple):
-    """Files of lines: their splits, the first lines, and a way to do some work for each split."""
+    """Files of lines: their splits, the first lines of one of the files, and a way to do some work for each split."""
 
     splits: list[Split]
+    file: str
     lines: list[bytes]
     run: Callable[[Work[Any]], list[Any]]
 
@@ -67,7 +71,7 @@ def open_table(context: SparkContext, options: TableOptions, like: Transform | N
 
 def _local_text(context: SparkContext, source: str) -> Text:
     splits = _some(local_splits(source), source)
-    return Text(splits, first_lines(splits[0], SAMPLE_LINES), partial(run_local, context, splits))
+    return Text(splits, *sampled(splits, partial(first_lines, count=SAMPLE_LINES)), partial(run_local, context, splits))
 
 
 def _text(context: SparkContext, source: str) -> Text:
@@ -76,7 +80,18 @@ def _text(context: SparkContext, source: str) -> Text:
     frame = text_frame(session, source)
     splits = _some(splits_of(frame), source)
     run = partial(run_splits, frame, splits, is_text=True)
-    return Text(splits, _sample(session, splits[0].file), run)
+    return Text(splits, *sampled(splits, lambda split: _sample(session, split.file)), run)
+
+
+def sampled(splits: Sequence[Split], read: Callable[[Split], list[bytes]]) -> tuple[str, list[bytes]]:
+    """The first file with more than one line, and its first lines: a header alone, as Spark writes it for a part
+    without rows, does not tell the kinds of columns. The first of all where none of the first files has."""
+    found = []
+    for split in islice((one for one in splits if one.start == 0), SAMPLE_FILES):
+        found.append((split.file, read(split)))
+        if sum(bool(line.strip()) for line in found[-1][1]) > 1:
+            return found[-1]
+    return found[0]
 
 
 def _some(splits: list[Split], source: str) -> list[Split]:
@@ -92,8 +107,7 @@ def _sample(session: SparkSession, file: str) -> list[bytes]:
 
 
 def _open_csv(text: Text, options: TableOptions, like: Transform | None) -> Opened:
-    file = local_name(text.splits[0].file)
-    found = infer_delimited(text.lines, file, options.delimiter, options.header, options.na)
+    found = infer_delimited(text.lines, local_name(text.file), options.delimiter, options.header, options.na)
     layout = _layout(found.columns, options, like)
     reading = _reading(layout, options, like)
     reader = DelimitedReader(reading, found.delimiter, found.header)
@@ -101,7 +115,7 @@ def _open_csv(text: Text, options: TableOptions, like: Transform | None) -> Open
 
 
 def _open_json(text: Text, options: TableOptions, like: Transform | None) -> Opened:
-    found, types = infer_json(text.lines, local_name(text.splits[0].file), options.na)
+    found, types = infer_json(text.lines, local_name(text.file), options.na)
     layout = _layout(found, options, like)
     _refuse_nested(layout, {name: kind for name, kind in types.items() if kind == "nested value"})
     reading = _reading(layout, options, like)

@@ -69,6 +69,18 @@ def test_rows_keep_the_order_of_files_splits_and_lines(way: str, job: Job, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "raw"]
 
 
+@pytest.mark.parametrize("way", ["read by ourselves", "read by Spark"])
+def test_the_first_files_may_have_a_header_alone(way: str, job: Job, tmp_path: Path, monkeypatch: Any) -> None:
+    """Spark writes such a file where its first partition is empty."""
+    if way == "read by Spark":
+        monkeypatch.setattr("riprap.prep_spark.sources.are_local", lambda source: False)
+    for name, lines in (("a", ["x,y"]), ("b", ["", "x,y"]), ("c", ["x,y", "7,no", "8,yes"]), ("d", ["x,y", "9,no"])):
+        write(tmp_path / "raw" / f"{name}.csv", lines)
+    counts = job(table, label="y")
+    assert (counts["read"], counts["kept"], counts["dropped"]) == (3, 3, {})
+    assert everything(tmp_path / "out").tolist() == [[0, 7], [1, 8], [0, 9]]
+
+
 def test_a_file_like_higgs_with_its_label_last_is_one_command(job: Job, tmp_path: Path, higgs_raw: Path) -> None:
     rows = [line.split(",") for line in gzip.decompress(higgs_raw.read_bytes()).decode().splitlines()]
     lines = [",".join([*higgs.COLUMNS[1:], "label"]), *(",".join([*row[1:], row[0]]) for row in rows)]
