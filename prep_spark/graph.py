@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from riprap.prep_spark.errors import PrepError
+from riprap.prep_spark.inference import BOM
 from riprap.prep_spark.lines import Lines
 from riprap.prep_spark.text import prepare_lines
 
@@ -51,7 +52,7 @@ def edges_of(lines: Lines, lengths: bool, drop: bool) -> tuple[Lines, Counter[st
     form, kept, dropped = LENGTH if lengths else EDGE, [], Counter[str]()
     text, bounds = lines.text.tobytes(), np.cumsum([0, *lines.lengths]).tolist()
     for start, end in pairwise(bounds):
-        line = text[start:end]
+        line = text[start:end].removeprefix(BOM)
         if line.lstrip()[:1] in (b"#", b"%"):
             dropped["comments"] += 1
         elif (found := form.fullmatch(line)) and max(int(found[1]), int(found[2])) < VERTEX_MAX:

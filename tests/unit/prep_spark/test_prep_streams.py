@@ -231,6 +231,12 @@ def test_edges_have_lengths_where_they_are_asked_for(stream_job: Job, tmp_path: 
     assert counts["dropped"] == {"empty": 0, "malformed": 7}
 
 
+@pytest.mark.parametrize(("first", "dropped"), [(b"1 2", {}), (b"# from to", {"comments": 1})])
+def test_a_mark_of_the_byte_order_is_no_part_of_an_edge(first: bytes, dropped: dict[str, int]) -> None:
+    edges, why = graph.edges_of(split_lines(b"\xef\xbb\xbf%s\n3 4\n" % first), False, False)
+    assert (edges.text.tobytes(), why) == (b"3 4" if dropped else b"1 23 4", dropped)
+
+
 def test_a_number_of_thousands_of_digits_is_no_vertex() -> None:
     edges, dropped = graph.edges_of(split_lines(b"1 %s 3\n4 5 6\n" % (b"9" * 5000)), True, True)
     assert edges.text.tobytes() == b"4 5 6" and dropped == {"malformed": 1}
