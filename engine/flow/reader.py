@@ -128,7 +128,7 @@ class Reader:
     def seek(self, number: int, known: int = 0) -> None:
         """Go on behind the block of this number; 0: at the beginning. Up to the window `known` all was read before, at
         its rate, and is read again as fast as can be."""
-        self._known = known
+        self._known, self._opened_at = known, 0.0
         self.epoch = 1 + self._closed(number)
         self.position = max(number - (self.epoch - 1), self.end(self.epoch - 1))
 
@@ -168,12 +168,12 @@ class Reader:
     def next(self, now: float) -> Block:
         """The next block, or the punctuation of the window that is read to its end."""
         start, end = self.end(self.epoch - 1), self.end(self.epoch)
-        if self.position == start:
+        if self.position == start or not self._opened_at:  # within a window: by who goes on with it
             self._opened_at = now
         epoch = Epoch(self.epoch)
         if self.position == end:
             self.epoch += 1
-            meta = {"items": end - start, "last": self.finished} | opened(self._opened_at or now, now)
+            meta = {"items": end - start, "last": self.finished} | opened(self._opened_at, now)
             return Block(Kind.PUNCTUATION, epoch, input_key(self.number(epoch)), meta=meta)
         stop = min(self.position + self.block_items, end)
         arrays = self.read(self.position, stop)

@@ -85,6 +85,18 @@ def test_a_window_says_when_it_was_opened() -> None:
     assert reader.next(8.0).meta["opened_at"] == 7.0
 
 
+def test_who_goes_on_within_a_window_says_when_it_began_to_read_and_not_when_it_closed() -> None:
+    """A new incarnation, and a reader that goes back in place."""
+    first = Reader(Counting(8), 1, 16, 0)
+    second, third = first.next(1.0), first.next(2.0)
+    for reader in (Reader(Counting(8), 1, 16, 0), first):
+        reader.seek(third.key.row)
+        assert reader.next(11.0).key.row > third.key.row > second.key.row
+        reader.next(12.0)
+        end = reader.next(15.0)
+        assert end.kind == Kind.PUNCTUATION and end.meta["opened_at"] == 11.0
+
+
 @pytest.mark.parametrize("block_bytes", [1, 7, 8])
 def test_a_block_has_an_item_at_least(block_bytes: int) -> None:
     assert Reader(Counting(4), 2, block_bytes, 0).next(0.0).items == 1
