@@ -68,7 +68,8 @@ class Snapshot:
 
 
 class Rate:
-    """Items per second over the last two seconds; `last` is the last result of `add`."""
+    """Items per second over the last two seconds, or since the last look where that is longer ago; `last` is the last
+    result of `add`."""
 
     def __init__(self) -> None:
         self.last = 0.0
@@ -77,7 +78,7 @@ class Rate:
     def add(self, now: float, items: int) -> float:
         """Note the items committed now; returns the rate."""
         self._points.append((now, items))
-        while now - self._points[0][0] > RATE_WINDOW_S:
+        while len(self._points) > 2 and now - self._points[1][0] >= RATE_WINDOW_S:
             self._points.popleft()
         first_at, first_items = self._points[0]
         self.last = (items - first_items) / (now - first_at) if now > first_at else 0.0

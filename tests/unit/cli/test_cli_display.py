@@ -95,6 +95,13 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert rate.add(4.5, 300) == 0.0 or rate.add(4.5, 300) < 150.0
 
 
+def test_a_stream_that_flowed_while_no_controller_answered_did_not_stand() -> None:
+    rate = Rate()
+    for now, items in [(0.0, 0), (1.0, 100), (2.0, 200), (7.0, 700), (7.5, 750), (9.5, 950)]:
+        assert rate.add(now, items) == (100.0 if now else 0.0)
+    assert rate.add(11.5, 950) == rate.add(13.5, 950) == 0.0, "it stands"
+
+
 def test_a_long_call_is_told_of_once_for_its_stage_and_again_when_it_has_grown() -> None:
     stream = io.StringIO()
     display = LineDisplay(stream)
