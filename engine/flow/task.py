@@ -151,10 +151,8 @@ class Task:
             on_our_clock(entry.block, self.port.now())
             if not entry.number:
                 self.held[entry.link].append(entry)  # it was on its way
-            elif entry.block.kind == Kind.FEEDBACK:
-                self.feedback.append(entry)
             else:
-                self.inbox.append(entry)
+                (self.feedback if entry.block.kind == Kind.FEEDBACK else self.inbox).append(entry)
         self._let_held_in()
         self.port.count("replayed_items", sum(entry.block.items for entry in entries))
 
@@ -315,9 +313,8 @@ class Task:
         number = self.progress.done.get(INPUT, Heard()).at.number
         links = [link for link in self.outlet.links.values() if not link.joint.feedback]
         if self.operator.state is None and not self.scheme.exact and links:
-            closed = min(link.closed for link in links)
             reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
-            number = max(number, reached, reader.number(closed))
+            number = max(number, reached, reader.number(min(link.closed for link in links)))
         reader.seek(number, max(self._answers.was, *(link.read for link in self.outlet.all_links), 0))
         for epoch in range(self.progress.epoch + 1 + self.progress.iterating, reader.epoch):
             self._end_window(Epoch(epoch))
