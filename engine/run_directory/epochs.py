@@ -129,9 +129,14 @@ class Committed:
         return self._select([tail.rows() for tail in self._tails], after, until)
 
     def by_attempt(self, before: Sequence[Sequence[int]]) -> list[list[EpochRow]]:
-        """The rows of each attempt, as `between`; `before` are the epochs that each of them began behind."""
+        """The rows of each attempt, as `between`; `before` are the epochs that each of them began behind.
+
+        Of one whose line a crash cut short they are not known: it counts as begun where the one before it began.
+        """
         rows = [tail.rows() for tail in self._tails]
-        return [self._select(rows, after, until) for after, until in pairwise([*before, None]) if after is not None]
+        ends = [*(epochs or [0] * len(rows) for epochs in before), self.epochs]
+        known = [[max(column) for column in zip(*ends[:number])] for number in range(1, len(ends) + 1)]
+        return [self._select(rows, after, until) for after, until in pairwise(known)]
 
     def _select(
         self, rows: Sequence[list[EpochRow]], after: Sequence[int], until: Sequence[int] | None

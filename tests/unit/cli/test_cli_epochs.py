@@ -110,6 +110,24 @@ def test_each_attempt_has_the_rows_behind_which_the_next_began(tmp_path: Path) -
     assert committed.by_attempt([[]]) == [committed.between([])]
 
 
+@pytest.mark.parametrize(
+    ("before", "wanted"),
+    [
+        ([[], [], [4]], [[], [1, 2, 3, 4], [5, 6]]),
+        ([[], [2], [], [4]], [[1, 2], [], [3, 4], [5, 6]]),
+        ([[], [], [], [4]], [[], [], [1, 2, 3, 4], [5, 6]]),
+    ],
+)
+def test_an_attempt_of_which_the_beginning_is_not_known_counts_no_row_twice(
+    tmp_path: Path, before: list[list[int]], wanted: list[list[int]]
+) -> None:
+    """A crash cut its line in attempts.jsonl short."""
+    committed = Committed(tmp_path, sinks=1)
+    (tmp_path / "epochs.csv").write_text(HEADING + "".join(f"{n},10,0.5,1.0\n" for n in range(1, 7)))
+    committed.refresh()
+    assert [[row.epoch for row in attempt] for attempt in committed.by_attempt(before)] == wanted
+
+
 def test_the_items_of_a_savepoint_are_told_apart_however_long_the_stream_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
