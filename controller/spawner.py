@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from riprap.controller import channel
 from riprap.controller.processes import SINGLE_THREADED, kill_by_pidfd, tie_to_this_process
 
 START_TIMEOUT_S = 60.0  # to import the workers' code, on a slow disk
+END_TIMEOUT_S = 1.0
+STARTS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,28 @@ class Spawner:
         self._process.wait()
 
     def _start_zygote(self) -> None:
+        """Again where it is killed while it starts; ConfigError when it cannot be."""
+        for _ in range(STARTS_MAX):
+            self._launch_zygote()
+            received = channel.receive(self._channel) if _readable(self._channel, START_TIMEOUT_S) else None
+            if received is not None and received[0]["type"] == "ready":
+                return
+            was_killed = received is None and _is_killed(self._process)
+            self.close()
+            if not was_killed:
+                why = (
+                    received[0].get("error", "") if received else f"it ended, or was not ready in {START_TIMEOUT_S:g} s"
+                )
+                raise ConfigError(
+                    f"the workers' code {self._entry} cannot be imported: {why}",
+                    "correct the error, or rebuild with `make build`",
+                )
+        raise ConfigError(
+            f"the process that imports the workers' code {self._entry} was killed {STARTS_MAX} times",
+            "see with `dmesg` if memory is short here",
+        )
+
+    def _launch_zygote(self) -> None:
         self._channel, theirs = channel.pair()
         path = os.pathsep.join(entry for entry in sys.path if entry)
         with theirs:
@@ -115,14 +140,13 @@ class Spawner:
                 start_new_session=True,
                 preexec_fn=tie_to_this_process(),
             )
-        received = channel.receive(self._channel) if _readable(self._channel, START_TIMEOUT_S) else None
-        if received is None or received[0]["type"] != "ready":
-            self.close()
-            why = received[0].get("error", "") if received else f"it ended, or was not ready in {START_TIMEOUT_S:g} s"
-            raise ConfigError(
-                f"the workers' code {self._entry} cannot be imported: {why}",
-                "correct the error, or rebuild with `make build`",
-            )
+
+
+def _is_killed(process: subprocess.Popen[bytes]) -> bool:
+    """True for a process that SIGKILL is ending; whoever has closed its channel has little left to do."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(END_TIMEOUT_S) == -signal.SIGKILL
+    return False
 
 
 def _readable(end: socket.socket, timeout_s: float) -> bool:

@@ -21,7 +21,7 @@ from riprap.codec.errors import ConfigError, FrameError
 from riprap.controller import channel
 from riprap.controller.messages import CHANNEL_BYTES_MAX
 from riprap.controller.processes import tie_to_this_process
-from riprap.controller.spawner import Exited, Spawner, Started, await_end
+from riprap.controller.spawner import STARTS_MAX, Exited, Spawner, Started, await_end
 
 PATIENCE_S = 120.0
 
@@ -181,6 +181,42 @@ def test_an_entry_that_cannot_be_imported_is_an_error_that_says_why() -> None:
         Spawner("no_such_module:main", spares=1)
     with pytest.raises(ConfigError, match="has no attribute 'absent'"):
         Spawner("spawned_entry:absent", spares=1)
+
+
+KILLED = """\
+import os, signal
+with open(__file__ + ".starts", "a") as starts:
+    starts.write(".")
+if os.path.getsize(__file__ + ".starts") < {survives}:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+from spawned_entry import main
+"""
+
+
+def test_a_zygote_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "killed_thrice.py").write_text(KILLED.format(survives=4))
+    spawner = Spawner("killed_thrice:main", spares=0)
+    try:
+        end, _ = start(spawner, tmp_path / "log")
+        end.send(b"exit 7")
+        status = await_event(spawner, Exited)
+        assert isinstance(status, Exited) and status.status == 7
+    finally:
+        spawner.close()
+
+
+def test_a_zygote_that_is_always_killed_is_an_error_and_not_one_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "always_killed.py").write_text(KILLED.format(survives=1000))
+    with pytest.raises(ConfigError, match=f"was killed {STARTS_MAX} times") as caught:
+        Spawner("always_killed:main", spares=0)
+    assert "memory" in caught.value.remedy
 
 
 def test_ties_to_a_thread_that_may_end_are_refused() -> None:
