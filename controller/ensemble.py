@@ -37,11 +37,15 @@ def use(zookeeper: str | None, file: str | None) -> None:
 
 
 def _check_address(zookeeper: str) -> None:
-    """ConfigError for an address that kazoo would not take."""
+    """ConfigError for an address that kazoo would not take, now or on a thread of its own."""
     from kazoo.hosts import collect_hosts  # costs its start only those who need it
+    from kazoo.protocol.paths import normpath
 
     try:
-        collect_hosts(zookeeper)
+        servers, chroot = collect_hosts(zookeeper)
+        normpath(chroot or "/")
+        for host, _ in servers:
+            host.encode("idna")
     except ValueError as error:
         raise ConfigError(
             f"--zookeeper {zookeeper}: {error}", "write HOST:PORT, or several of them with commas between"

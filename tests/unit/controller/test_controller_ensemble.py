@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,10 @@ def test_a_file_that_cannot_be_used_is_refused_at_once(file: Path) -> None:
         ensemble.use("zk:1", None)
 
 
-@pytest.mark.parametrize("address", ["zk:port", "zk:99999", "zk:1,zk:-2", ":2181"])
+@pytest.mark.parametrize(
+    "address", ["zk:port", "zk:99999", "zk:1,zk:-2", ":2181", "zk..net:1", f"{'z' * 64}:1", "zk\udcff:1", "zk:1/a/../b"]
+)
 def test_an_address_that_is_none_is_refused_by_its_text(address: str) -> None:
-    with pytest.raises(ConfigError, match=f"--zookeeper {address}: .*") as refused:
+    with pytest.raises(ConfigError, match=f"--zookeeper {re.escape(address)}: .*") as refused:
         ensemble.use(address, None)
     assert "HOST:PORT" in refused.value.remedy
