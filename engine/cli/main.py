@@ -7,6 +7,7 @@ from riprap.codec.start import importing
 with importing():
     import errno
     import importlib
+    import io
     import os
     import signal
     import sys
@@ -113,6 +114,8 @@ def riprap(context: click.Context) -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command line and exit: 0 done, 1 failed, 2 wrong command or configuration, 130 interrupted."""
     _open_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr has it: a terminal may not know all characters
     os.environ.update(SINGLE_THREADED | os.environ)
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it

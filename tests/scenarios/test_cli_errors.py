@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -327,6 +329,15 @@ def test_a_caller_that_has_closed_the_streams_is_served_alike(cli: Cli, closed: 
     refused = cli.run("status", wrapper=wrapper)
     told = "" if "2>&-" in closed else cli.run("status").stderr
     assert refused.returncode == 2 and refused.stderr == told
+
+
+def test_characters_that_a_terminal_does_not_know_are_escaped(cli: Cli) -> None:
+    (cli.directory / "out" / "logs").mkdir(parents=True)
+    (cli.directory / "out" / "logs" / "sink.0.log").write_text("caf\xe9 \u65e5\n", encoding="utf-8")
+    words = [sys.executable, "-P", "-m", "riprap.engine.cli.main", "logs", "out", "sink.0"]
+    environment = cli.environment | {"PYTHONIOENCODING": "latin-1"}
+    ended = subprocess.run(words, cwd=cli.directory, env=environment, capture_output=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"caf\xe9 \\u65e5\n", b"")
 
 
 def test_an_unexpected_error_is_short_and_keeps_its_traceback(cli: Cli) -> None:
