@@ -1,0 +1,144 @@
+"""Operators of random graphs: rows of key and value along several edges, of which the sums of each window are known."""
+
+from __future__ import annotations
+
+import dataflow_jobs
+import numpy as np
+from dataflow_jobs import BUCKETS
+
+from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.states import HashMap, Vector
+
+KEYS = dataflow_jobs.KEYS
+MARKS = KEYS
+"""The key that marks go to."""
+MODULUS = 1_000_003
+
+
+def rows_of(items: Items) -> np.ndarray:
+    """The items as rows of key and value, however they were sent."""
+    return items.arrays[0] if len(items.arrays) == 1 else np.column_stack(items.arrays).astype(float)
+
+
+class Routed(DataflowOperator):
+    """Base: sends rows on along each of its edges. `outs` names them: `STAGE:MODE:TASKS`, with commas between."""
+
+    def __init__(self, outs: str = "") -> None:
+        self.outs = [
+            (stage, mode, int(tasks)) for stage, mode, tasks in (one.split(":") for one in outs.split(",") if one)
+        ]
+
+    def put(self, rows: np.ndarray, out: Emitter) -> None:
+        for stage, mode, tasks in self.outs:
+            if mode == "key":
+                for task in range(tasks):
+                    chosen = rows[rows[:, 0] % tasks == task]
+                    if len(chosen):
+                        out.send((chosen,), len(chosen), to=task, stage=stage)
+            elif mode == "hash":
+                out.send_by_key(rows[:, 0].astype(np.int64), (rows[:, 1].copy(),), stage=stage)
+            elif len(rows):
+                out.send((rows.copy(),), len(rows), stage=stage)
+
+
+class Pass(Routed):
+    """Without a state."""
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        self.put(rows_of(items)[first:], out)
+        return items.count
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        pass
+
+
+class Turned(DataflowOperator):
+    """In a coded stage."""
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        out.send((rows_of(items)[::-1].copy(),), items.count)
+        return items.count
+
+
+class Summed(Routed):
+    """Keeps the sum of each key, and hands all on."""
+
+    def __init__(self, outs: str = "") -> None:
+        super().__init__(outs)
+        self.state: HashMap = HashMap()
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        rows = rows_of(items)[first:]
+        left = self.state.add(rows[:, 0].astype(np.int64), rows[:, 1])
+        self.put(rows[:left], out)
+        return first + left
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        pass
+
+
+class Closed(Routed):
+    """Sends the sum of each key of a window when that is closed, and forgets it."""
+
+    def __init__(self, outs: str = "") -> None:
+        super().__init__(outs)
+        self.state: HashMap = HashMap()
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        rows = rows_of(items)[first:]
+        return first + self.state.add(rows[:, 0].astype(np.int64) * BUCKETS + items.epoch, rows[:, 1])
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        keys = np.arange(KEYS + 1) * BUCKETS + epoch
+        sums = self.state.get(keys)
+        there = np.flatnonzero(sums)
+        self.put(np.column_stack([there, sums[there]]).astype(float), out)
+        self.state.assign(keys, np.zeros(KEYS + 1))
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        pass
+
+
+class Marked(Routed):
+    """Hands items on, and marks each block with what its state was before it and behind it: the marks add up to nothing
+    if each begins where the one before it ended."""
+
+    def __init__(self, outs: str = "") -> None:
+        super().__init__(outs)
+        self.state: Vector = Vector(2)
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        rows = rows_of(items)
+        now, weight = int(self.state.values[0]), int(rows[:, 1].sum() % MODULUS) + 1
+        then = (now + weight) * 2 % MODULUS
+        self.state.add(np.array([0]), np.array([then - now], dtype=float))
+        self.put(np.vstack([rows, [MARKS, _mark(then) - _mark(now)]]), out)
+        return items.count
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        now, before = int(self.state.values[0]), int(self.state.values[1])
+        self.state.add(np.array([1]), np.array([now - before], dtype=float))
+        self.put(np.array([[MARKS, _mark(before) - _mark(now)]]), out)
+
+    def process_feedback(self, items: Items, out: Emitter) -> None:
+        pass
+
+
+def _mark(state: int) -> float:
+    return float(state * state % 65_537)
+
+
+class Ended(DataflowOperator):
+    """Destination: the sum of each key in each window; feeds back each window's number to the stages of `back`."""
+
+    def __init__(self, back: str = "") -> None:
+        self.state: HashMap = HashMap()
+        self.back = back.split(",") if back else []
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        rows = rows_of(items)[first:]
+        return first + self.state.add(rows[:, 0].astype(np.int64) * BUCKETS + items.epoch, rows[:, 1])
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        for stage in self.back:
+            out.feed_back((np.array([float(epoch)]),), stage=stage)
