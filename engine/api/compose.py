@@ -81,16 +81,18 @@ reactive = partial(scheme, "reactive")
 class Job:
     """A topology that is being composed. Nothing is checked before `check` or `run`, which report all problems at once.
 
-    `input` is the directory of the items, streamed `repeat` times and cut after `limit` items; `micro_batch` counts the
-    items of a window; a `scheme` with its defaults may be given by its name. `links`, `backup` and `cluster` are the
-    sections of those names, each with some of its keys.
+    `input` is the directory of the items, streamed `repeat` times and cut after `limit` items; further keys of that
+    section are for the `input` of a source's stage. `micro_batch` counts the items of a window; a `scheme` with its
+    defaults may be given by its name. `links`, `backup`, `cluster`, `output` and `placement` are the sections of those
+    names, each with some of its keys; `start_from` is the directory of a savepoint.
     """
 
     def __init__(
         self, name: str, *, micro_batch: int, scheme: Section | str, input: str | os.PathLike[str] | None = None,
-        repeat: int = 1, limit: int | None = None, seed: int = 1,
+        repeat: int | str = 1, limit: int | None = None, seed: int = 1,
         links: Section | None = None, backup: Section | None = None, cluster: Section | None = None,
-        output: Section | None = None,
+        output: Section | None = None, placement: Section | None = None,
+        start_from: str | os.PathLike[str] | None = None,
     ) -> None:  # fmt: skip
         self._by_value: dict[str, type | FunctionType] = {}
         self._last: Run | None = None
@@ -102,7 +104,9 @@ class Job:
             "stages": {},
             "edges": [],
             "fault_tolerance": scheme,
-        } | _given(links=links, backup=backup, cluster=cluster, output=output)
+        }
+        self._values |= _given(links=links, backup=backup, cluster=cluster, output=output)
+        self._values |= _given(placement=placement, start_from=start_from)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Job:
@@ -132,20 +136,22 @@ class Job:
     def stage(
         self, name: str, operator: type[Operator] | str, /, *, parallelism: int = 1,
         input: str | os.PathLike[str] | Section | None = None, cpus: Sequence[int] | None = None,
-        threads: int | None = None, **options: Any,
+        threads: int | None = None, fault_tolerance: Section | str | None = None, **options: Any,
     ) -> Stage:  # fmt: skip
         """Add a stage of `parallelism` tasks, each a process of its own. ConfigError for a name that is taken.
 
         The operator is a class, or its import path `module:Class`; `options` are its constructor's keyword arguments.
         A class of the running script or notebook is sent to the workers by value (operators/by_value.py).
-        `input` is of a source that does not read the job's; `cpus` pins task i to cpus[i modulo their number];
-        `threads` are the compute threads of each task (docs/dataflow.md).
+        `input` is of a source that does not read the job's, a path or the section; `cpus` pins task i to cpus[i modulo
+        their number]; `threads` are the compute threads of each task (docs/dataflow.md). `fault_tolerance` is the
+        scheme of a stage that does not go by the job's, as in `Job`.
         """
         if name in self._values["stages"]:
             raise ConfigError(f"job {self.name} has a stage {name} already", "choose another name")
         own = {"path": os.fspath(input)} if isinstance(input, str | os.PathLike) else input
         values = {"operator": self._path(operator), "parallelism": parallelism}
-        values |= _given(options=options or None, input=own, cpus=None if cpus is None else list(cpus), threads=threads)
+        values |= _given(options=options or None, input=own, threads=threads)
+        values |= _given(cpus=None if cpus is None else list(cpus), fault_tolerance=fault_tolerance)
         self._values["stages"][name] = values
         return Stage(self, name)
 

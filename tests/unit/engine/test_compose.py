@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 from riprap.codec.errors import ConfigError
+from riprap.configs.document import read_document
+from riprap.configs.sections import Input, StageOptions
+from riprap.configs.shape import EdgeSection
 from riprap.configs.topology import Topology
 from riprap.engine.api.compose import (
     Job,
@@ -367,3 +370,29 @@ def test_a_list_within_itself_is_refused() -> None:
 def test_a_number_that_cannot_be_printed_is_refused() -> None:
     with pytest.raises(ConfigError, match="micro_batch: a whole number of more than 4200 digits"):
         Job("words", micro_batch=10**5000, scheme=none()).to_yaml()
+
+
+def test_every_key_of_a_file_can_be_said(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a b\n")
+    job = Job(
+        "words", micro_batch=2, scheme=mini_batch(), input=tmp_path, limit=1,
+        links={"window_epochs": 3}, backup={"servers": 2}, cluster={"restarts_max": 3}, output={"path": "rows"},
+        placement={"spread": ["rack"]}, start_from="savepoint",
+    )  # fmt: skip
+    split = job.stage("split", SplitWords, threads=2, cpus=[0], input=dict(vars(Input())), fault_tolerance="reactive")
+    count = job.stage("count", CountWords, fault_tolerance=upstream_backup())
+    split.to(count, "full").feed_back(split, consistency="ssp", staleness=1)
+    count.loop()
+    job.save(tmp_path / "job.yaml")
+    said = read_document(tmp_path / "job.yaml").values
+    assert set(said) == set(Topology.keys())
+    assert {key for stage in said["stages"].values() for key in stage} | {"options"} == set(StageOptions.keys())
+    assert {key for edge in said["edges"] for key in edge} == set(EdgeSection.keys())
+    assert set(said["stages"]["split"]["input"]) == set(Input.keys())
+
+
+def test_the_scheme_of_a_stage_is_taken_as_one() -> None:
+    job = Job("words", micro_batch=2, scheme=mini_batch(), input="nowhere")
+    job.stage("split", SplitWords).to(job.stage("count", CountWords, fault_tolerance="reactiv"), "full")
+    with pytest.raises(ConfigError, match=r"stages.count.fault_tolerance.scheme: is 'reactiv'"):
+        job.check()
