@@ -10,6 +10,9 @@ import pyarrow
 import pytest
 
 from riprap.configs.loading import load
+from riprap.configs.sections import StageOptions
+from riprap.configs.shape import EdgeSection
+from riprap.configs.topology import SECTIONS, Topology
 from riprap.engine.cli.main import COMMANDS
 from riprap.operators.learning.estimators import save_model
 
@@ -45,6 +48,13 @@ def test_the_example_of_the_operators_page_is_the_file() -> None:
 
 def test_the_examples_topology_is_sound() -> None:
     assert load(REPO / "examples/word_lengths.yaml").scheme == "erasure"
+
+
+def test_the_guide_has_all_keys_of_a_topology() -> None:
+    table = (REPO / "docs/guide.md").read_text().partition("All keys:\n\n")[2].partition("\n\n")[0]
+    told = set(re.findall(r"[a-z_]+", table))
+    sections = (Topology, StageOptions, EdgeSection, *SECTIONS.values())
+    assert set().union(*(section.keys() for section in sections)) - told == set()
 
 
 def test_every_figure_is_shown_somewhere() -> None:
