@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from riprap.codec.array_files import write_arrays
 from riprap.codec.files import replacing
 from riprap.configs.sections import Output
 from riprap.engine.flow.table_files import write_table
@@ -50,7 +51,7 @@ class WindowFiles:
             self._folder.mkdir(exist_ok=True)
             self._written.add(path)
             with replacing(path) as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
+                write_arrays(file, arrays)
         if self._output is not None:
             self._write_rows(self._output, name, window, arrays, kept)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from riprap.codec.array_files import write_arrays
 from riprap.codec.clock import CLOCK
 from riprap.codec.errors import DataError
 from riprap.codec.files import replacing, sync, write_all
@@ -135,7 +136,7 @@ class SinkOutputs:
             digest.update(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
         self._rows.sync()
         with replacing(self._model_path) as file:
-            np.savez(file, **model)  # type: ignore[arg-type]
+            write_arrays(file, model)
         finite = are_finite(model.values())
         self._model = {"sha256": digest.hexdigest(), "path": str(self._model_path), "finite": finite}
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from riprap.codec.array_files import write_arrays
 from riprap.codec.errors import ConfigError, DataError
 from riprap.codec.files import replacing
 from riprap.operators.learning.hidden_layer import ACTIVATIONS, HiddenLayer
@@ -53,7 +54,7 @@ def load_model(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 def save_model(path: str | os.PathLike[str], model: Model) -> None:
     """Write an .npz file that `load_model` reads."""
     with replacing(path) as file:
-        np.savez(file, allow_pickle=False, **dict(model))
+        write_arrays(file, model)
 
 
 def predict(model: Model, features: np.ndarray) -> np.ndarray:

@@ -218,6 +218,13 @@ def test_a_job_that_computes_no_model_leaves_none(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [] and outputs._model == {}
 
 
+@pytest.mark.parametrize("name", ["file", "allow_pickle"])
+def test_an_array_of_a_model_may_have_any_name(tmp_path: Path, name: str) -> None:
+    SinkOutputs(tmp_path, 0, 1).save_model({name: np.arange(3), "counts": np.ones(3)})
+    with np.load(tmp_path / "model.npz") as model:
+        assert model.files == [name, "counts"]
+
+
 class Measured:
     """A task of which only the metrics are asked."""
 

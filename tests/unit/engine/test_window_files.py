@@ -66,5 +66,13 @@ def test_one_life_may_close_a_window_again(tmp_path: Path, output: Output) -> No
     assert (tmp_path / "rows/1/found-1.csv").read_text() == ROWS.format(2)
 
 
+@pytest.mark.parametrize("name", ["file", "allow_pickle"])
+def test_an_array_may_have_any_name(tmp_path: Path, output: Output, name: str) -> None:
+    files(tmp_path, output).write("found", 1, {name: np.array([1])})
+    with np.load(tmp_path / "output/found.1.1.npz") as kept:
+        assert kept.files == [name]
+    assert (tmp_path / "rows/1/found-1.csv").read_text() == f"{name}\n1\n"
+
+
 def test_braces_in_values_are_left_alone() -> None:
     assert Output("/a/{name}.{task}.{window}", "csv").file("{task}", 1, 2) == Path("/a/{task}.1.2")
