@@ -127,8 +127,8 @@ def line(snapshot: Snapshot) -> str:
 
 
 def of_total(snapshot: Snapshot) -> str:
-    """` (42 %)` when the length of the stream is known."""
-    return f" ({100 * snapshot.items / snapshot.total_items:.0f} %)" if snapshot.total_items else ""
+    """` (42 %)` when the length of the stream is known; 100 % is said of a stream that is committed whole."""
+    return f" ({100 * snapshot.items // snapshot.total_items} %)" if snapshot.total_items else ""
 
 
 def counts(snapshot: Snapshot) -> list[tuple[str, int]]:

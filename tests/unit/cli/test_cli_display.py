@@ -81,6 +81,12 @@ def test_the_table_holds_the_same_facts() -> None:
         assert words in stream.getvalue()
 
 
+def test_all_of_a_stream_is_not_said_before_its_last_item() -> None:
+    total = 1_000_000
+    told = [line(snapshot(items=items, total_items=total)) for items in (total - 1, total)]
+    assert "999,999 (99 %) items" in told[0] and "1,000,000 (100 %) items" in told[1]
+
+
 def test_names_of_metrics_are_no_markup() -> None:
     stream = io.StringIO()
     Console(file=stream, width=200).print(table(snapshot(metrics={"latency[ms]": 3.0, "[/worst]": 4.0})))
