@@ -19,7 +19,8 @@ from riprap.controller.class_archive import ClassArchive
 from riprap.controller.processes import tie_to_this_process
 
 ADDRESS = "127.0.0.1"
-SERVER_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
+SERVER_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+"""Runs one server alone as ZooKeeperServerMain does, and removes what it has no more need of, which that does not."""
 # The server's run-time needs, found by leaving jars out one at a time; log4j's simple logger, which is in its API,
 # makes errors readable without the 500 classes of its core.
 JARS = (
@@ -35,7 +36,8 @@ PATIENCE = 0.1
 """An answer is awaited for this part of the time that the server has had: before it has its database, it neither gives
 one nor hangs up."""
 # tickTime bounds sessions to 1-10 s. Without forceSync a write survives the death of the process, not of the machine,
-# which takes the embedded server's only client with it.
+# which takes the embedded server's only client with it. Of its snapshots and logs, 3 are the fewest that it keeps, and
+# an hour is the shortest time between two purges; the first comes when it starts.
 CONFIG = """\
 tickTime=500
 dataDir={data_dir}
@@ -43,6 +45,8 @@ clientPort={port}
 clientPortAddress={address}
 maxClientCnxns=0
 forceSync=no
+autopurge.snapRetainCount=3
+autopurge.purgeInterval=1
 admin.enableServer=false
 4lw.commands.whitelist=ruok,srvr
 """
