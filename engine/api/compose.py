@@ -203,6 +203,16 @@ class Job:
             self._by_value[named.__name__] = named
         return path
 
+    def _sent(self) -> dict[str, type | FunctionType]:
+        """The classes and functions of the running program, those included that a loaded file names."""
+        stages = [stage for stage in self._values["stages"].values() if isinstance(stage, Mapping)]
+        options = [stage["options"] for stage in stages if isinstance(stage.get("options"), Mapping)]
+        named = [*(stage.get("operator") for stage in stages), *(value for one in options for value in one.values())]
+        prefix = f"{by_value.MAIN}:"
+        names = [one.removeprefix(prefix) for one in named if isinstance(one, str) and one.startswith(prefix)]
+        found = {name: getattr(sys.modules[by_value.MAIN], name, None) for name in names}
+        return {name: one for name, one in found.items() if isinstance(one, type | FunctionType)} | self._by_value
+
     def edge(self, upstream: Stage, downstream: Stage, **values: Any) -> None:
         """Add an edge with the values that it has in a file; ConfigError for a stage of another job."""
         for stage in (upstream, downstream):
@@ -245,7 +255,8 @@ class Job:
         the latest, whatever ends that.
         """
         with self._file() as file:
-            classes = str(by_value.write(Path(file).parent, self._by_value)) if self._by_value else None
+            sent = self._sent()
+            classes = str(by_value.write(Path(file).parent, sent)) if sent else None
             path = None if out is None else os.fspath(out)
             what: dict[str, Any] = {"topology": file, "out": path, "classes": classes}
             keys = (zookeeper, _path(zookeeper_auth), standby, os.getpid(), hosts, domains)

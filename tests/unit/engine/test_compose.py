@@ -27,6 +27,7 @@ from riprap.engine.api.compose import (
     upstream_backup,
 )
 from riprap.engine.run.preflight import check_job
+from riprap.operators import by_value
 from riprap.operators.graphs.read_edges import ReadEdges
 from riprap.operators.iteration.iterate import Iterate
 from riprap.operators.text.word_count import CountWords, SplitWords
@@ -396,3 +397,25 @@ def test_the_scheme_of_a_stage_is_taken_as_one() -> None:
     job.stage("split", SplitWords).to(job.stage("count", CountWords, fault_tolerance="reactiv"), "full")
     with pytest.raises(ConfigError, match=r"stages.count.fault_tolerance.scheme: is 'reactiv'"):
         job.check()
+
+
+def test_a_loaded_job_sends_the_classes_and_functions_of_the_program_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_the_program() -> None: ...
+
+    monkeypatch.setattr(sys.modules["__main__"], "AtTheTop", AtTheTop, raising=False)
+    monkeypatch.setattr(sys.modules["__main__"], "of_the_program", of_the_program, raising=False)
+    job = Job("words", micro_batch=2, scheme=none())
+    job.stage("split", "__main__:AtTheTop", step="__main__:of_the_program", other="__main__:nothing", text="AtTheTop")
+    job.save(tmp_path / "job.yaml")
+    sent: dict[str, Any] = {}
+
+    def write(folder: Path, classes: dict[str, Any]) -> Path:
+        sent.update(classes)
+        raise ConfigError("seen", "nothing is started")
+
+    monkeypatch.setattr(by_value, "write", write)
+    with pytest.raises(ConfigError, match="seen"):
+        Job.load(tmp_path / "job.yaml").start()
+    assert sent == {"AtTheTop": AtTheTop, "of_the_program": of_the_program}
