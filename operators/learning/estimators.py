@@ -14,7 +14,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from riprap.codec.array_files import write_arrays
 from riprap.codec.errors import ConfigError, DataError
 from riprap.codec.files import replacing
 from riprap.operators.learning.hidden_layer import ACTIVATIONS, HiddenLayer
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Model = Mapping[str, np.ndarray]
 
@@ -57,16 +60,17 @@ def save_model(path: str | os.PathLike[str], model: Model) -> None:
         write_arrays(file, model)
 
 
-def predict(model: Model, features: np.ndarray) -> np.ndarray:
+def predict(model: Model, features: ArrayLike) -> np.ndarray:
     """Per row of features: the class, the value, or the index of the nearest centre. DataError on a wrong width."""
+    rows = np.asarray(features)
     if "centres" in model:
-        _check_width(model["centres"].shape[1], features)
-        return _squared_distances(model["centres"], features).argmin(axis=1)
+        _check_width(model["centres"].shape[1], rows)
+        return _squared_distances(model["centres"], rows).argmin(axis=1)
     if "hidden_weights" in model:
-        _check_width(model["hidden_weights"].shape[0], features)
-        features = HiddenLayer.of(model).activate(features @ model["hidden_weights"])
-    _check_width(len(model["coefficients"]), features)
-    margins = features @ model["coefficients"] + model["intercept"]
+        _check_width(model["hidden_weights"].shape[0], rows)
+        rows = HiddenLayer.of(model).activate(rows @ model["hidden_weights"])
+    _check_width(len(model["coefficients"]), rows)
+    margins = rows @ model["coefficients"] + model["intercept"]
     return model["classes"][(margins > 0).astype(int)] if "classes" in model else margins
 
 
@@ -229,6 +233,8 @@ def _sklearn(module: str) -> Any:
 
 
 def _check_width(expected: int, features: np.ndarray) -> None:
+    if features.ndim != 2:
+        raise DataError(f"the features are an array of shape {features.shape}", "Give rows x features.")
     if features.shape[1] != expected:
         raise DataError(
             f"the items have {features.shape[1]} features, the model {expected}",

@@ -187,3 +187,11 @@ def test_a_wrong_name_and_a_missing_sklearn_are_said(
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ConfigError, match="scikit-learn is not installed"):
         estimators.to_estimator(model)
+
+
+@pytest.mark.parametrize("model", [{"coefficients": np.ones(2), "intercept": np.zeros(1)}, {"centres": np.eye(2)}])
+def test_rows_may_be_lists_and_a_row_alone_is_refused(model: estimators.Model) -> None:
+    rows = [[1.0, 2.0], [0.0, 3.0]]
+    np.testing.assert_array_equal(estimators.predict(model, rows), estimators.predict(model, np.array(rows)))
+    with pytest.raises(DataError, match=r"the features are an array of shape \(2,\)"):
+        estimators.predict(model, rows[0])
