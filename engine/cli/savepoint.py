@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,8 +60,15 @@ def command(job: str, directory: str, timeout: float, stop: bool, zookeeper: str
 def make_savepoint(client: Client, job: str, path: Path, stop: bool, timeout_s: float) -> Savepoint:
     """A savepoint of a job in a new or empty directory; RiprapError where it is not whole in time. Its parts are not
     read again."""
+    was_there = path.exists()
     _make_directory(path)
-    return _await(client, job, path, stop, time.monotonic() + timeout_s)
+    try:
+        return _await(client, job, path, stop, time.monotonic() + timeout_s)
+    except ConfigError:  # refused, so nobody writes there
+        if not was_there:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
 
 
 def _make_directory(path: Path) -> None:

@@ -80,3 +80,15 @@ def test_nothing_is_stopped_for_a_directory_that_cannot_be_had(tmp_path: Path, a
 def test_a_job_that_has_so_many_tasks_already_is_left_alone(asked: list[Path]) -> None:
     done = CliRunner().invoke(rescale.command, ["words", "count=2"])
     assert (done.exit_code, done.output) == (0, "words has count=2 already; nothing was stopped\n") and asked == []
+
+
+def test_a_savepoint_that_is_refused_leaves_no_directory_of_its_own(tmp_path: Path) -> None:
+    def refuse(*asked: Any) -> None:
+        raise ConfigError("there is no job nowhere", "choose another")
+
+    client: Any = SimpleNamespace(savepoint=refuse)
+    (tmp_path / "mine").mkdir()
+    for name in ("mine", "new"):
+        with pytest.raises(ConfigError, match="no job nowhere"):
+            savepoint.make_savepoint(client, "nowhere", tmp_path / name, stop=False, timeout_s=60)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
