@@ -274,7 +274,8 @@ class DataflowSimulation(Simulation):
             self.checkpointing.lost(worker)
 
     def restart(self, worker: WorkerId, life: int) -> None:
-        if worker in self.unwanted:
+        former = self.nodes.get(worker)
+        if worker in self.unwanted or (former is not None and former.life >= life):  # or it was wanted meanwhile
             return
         if self.checkpointing is not None and not self.checkpointing.is_durable:
             self.at(0.001, lambda: self.restart(worker, life))  # that it may run is not durable yet
