@@ -1,7 +1,7 @@
 """Scheme `upstream_backup` (AF 4.1): senders keep every item until its receiver needs it no more, and save it too.
 
-Every item that is sent, or read from the input, is saved; states are saved every 1 % of the job's items, with what was
-put out and has not been acknowledged. A receiver acknowledges what a durable state of its includes. So whoever dies
+Every item that is sent, or read from the input, is saved; states are saved every 1 % of the job's items, and when nothing
+has come for a while, with what was put out and has not been acknowledged. A receiver acknowledges what a durable state of its includes. So whoever dies
 gets from its senders what its state lacks. What it puts out leaves when it is durable, and its next incarnation sends
 just that again, for it may compute its input in another order. What senders keep stays in memory up to `memory_bytes`,
 then it goes to disk.
@@ -26,6 +26,8 @@ from riprap.engine.schemes.parts.spool import Spool
 
 STATES = 100  # of a job
 PROCESSED_MAX = 1024  # blocks without an acknowledgement; senders have room for more
+IDLE_S = 0.1
+"""After which without input a state is saved: a sender of another scheme may wait for acknowledgements."""
 
 
 class UpstreamBackup(Scheme):
@@ -46,6 +48,8 @@ class UpstreamBackup(Scheme):
         self._stays: set[int] = set()
         """Blocks that must not leave yet: those of these two that were put out, by id()."""
         self._processed: deque[Entry] = deque()  # and not included in a state that was saved
+        self._seen: Entry | None = None
+        """The last of these when the alarm was set; None while none is."""
         self._covering: list[Entry] = []  # by a state that waits for room in the store
         self._covered: deque[tuple[int, Entry]] = deque()  # by a state that is not durable yet
         self._spool = Spool()
@@ -108,6 +112,22 @@ class UpstreamBackup(Scheme):
         self._since += entry.block.items
         if self._since >= self._every or len(self._processed) >= PROCESSED_MAX:
             self._save_state()
+        elif self._seen is None:
+            self._wait(entry)
+
+    def _wait(self, last: Entry) -> None:
+        self._seen = last
+        self.bench.port.alarm(IDLE_S)
+
+    def on_alarm(self) -> None:
+        """Save what was processed if nothing has been since; else wait on."""
+        seen, self._seen = self._seen, None
+        if not self._processed:
+            return
+        if self._processed[-1] is seen:
+            self._save_state()
+        else:
+            self._wait(self._processed[-1])
 
     def on_window(self, epoch: int) -> None:
         if self.bench.layout.is_sink or not self._since:

@@ -137,6 +137,18 @@ def test_nobody_waits_for_feedback_that_follows_from_the_end_of_a_window_that_is
         run(DataflowCase({"scheme": "none"}, TWICE_MERGED, **FAULTS["two-at-once"]), seed, "that_is_lost")
 
 
+def test_nobody_waits_for_a_state_that_is_due_after_more_than_it_may_send() -> None:
+    """A stage of upstream_backup saves its state, and acknowledges, each 1 % of the items; the one before it sends no
+    more than gamma without that."""
+    shape = dataflow_jobs._topology(
+        {"a": ("ByKey", 1, {}), "b": ("Sums", 1, {}), "c": ("Sums", 1, {}), "d": ("Sums", 1, {})},
+        [{"from": pair[0], "to": pair[1]} for pair in ("ab", "bc", "cd")],
+    )
+    shape["stages"]["c"]["fault_tolerance"] = EXACT["upstream_backup"]
+    simulation = run(DataflowCase(APPROXIMATE, shape, items=2000, windows=4), FIRST, "more_than_it_may_send")
+    assert not errors(simulation).any()
+
+
 UNBOUNDED = ("windows", "local", "coded_inside", "keyed", "panes", *LOOPS)
 
 
