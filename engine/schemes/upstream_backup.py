@@ -1,10 +1,10 @@
 """Scheme `upstream_backup` (AF 4.1): senders keep every item until its receiver needs it no more, and save it too.
 
-Every item that is sent, or read from the input, is saved; states are saved every 1 % of the job's items, and when nothing
-has come for a while, with what was put out and has not been acknowledged. A receiver acknowledges what a durable state of its includes. So whoever dies
-gets from its senders what its state lacks. What it puts out leaves when it is durable, and its next incarnation sends
-just that again, for it may compute its input in another order. What senders keep stays in memory up to `memory_bytes`,
-then it goes to disk.
+Every item that is sent, or read from the input, is saved; states are saved every 1 % of the job's items, and when
+nothing has come for a while, with what was put out and has not been acknowledged. A receiver acknowledges what a
+durable state of its includes. So whoever dies gets from its senders what its state lacks. What it puts out leaves when
+it is durable, and its next incarnation sends just that again, for it may compute its input in another order. What
+senders keep stays in memory up to `memory_bytes`, then it goes to disk.
 """
 
 from __future__ import annotations
