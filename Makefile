@@ -57,13 +57,13 @@ demo: build ## train on a stream, kill two workers, lose nothing (HIGGS=path/to/
 # A file's tests share what they set up. In their order, or files of few and long tests would be begun last.
 BY_FILE = --dist loadfile --no-loadscope-reorder
 
-test: build $(VENV)/.test ## run the default test suite on two cores: what computes in two processes, what also waits in three
+test: build $(VENV)/.test ## run the default test suite on two cores: what computes in two processes, what also waits in four
 	$(BIN)/python -m pytest -q -n 2 -m "not long" tests/unit tests/conformance tests/sim tests/fuzz
-	$(BIN)/python -m pytest -q -n 3 $(BY_FILE) -m "not long" tests/namespaces tests/cluster tests/scenarios
+	$(BIN)/python -m pytest -q -n 4 $(BY_FILE) -m "not long" tests/namespaces tests/cluster tests/scenarios
 
 test-long: build $(VENV)/.test ## run the further cases of the scenarios and unit tests, which the default suite leaves out (20 minutes)
 	$(BIN)/python -m pytest -q -n 2 -m long tests/unit
-	$(BIN)/python -m pytest -q -n 3 $(BY_FILE) -m long tests/namespaces tests/cluster tests/scenarios
+	$(BIN)/python -m pytest -q -n 4 $(BY_FILE) -m long tests/namespaces tests/cluster tests/scenarios
 
 oracle: build $(VENV)/.test ## run the topologies of configs/ under every scheme, also with kills, and compare with the kept digests (an hour)
 	$(BIN)/python tests/regress/oracle.py $(NAMES)
