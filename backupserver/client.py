@@ -2,7 +2,7 @@
 
 A record is durable when every server in sync has acknowledged it. A server that stays silent for a while, or is full,
 leaves the in-sync set as long as another one remains. When it is back it gets all live records again, and is in sync
-once it has acknowledged them.
+once it has acknowledged them; until then nobody waits for it.
 
 Restore rule: a server that the former incarnation's client brought in sync, in the same process, and that has not stood
 still since, has every acknowledged record, so its answer is enough. Any other may have missed some while it was away,
@@ -37,7 +37,6 @@ from riprap.codec.errors import FrameError, RiprapError
 from riprap.codec.trust.keys import WorkerKeys
 
 PATIENCE_S = 10.0  # with one that nobody can stand in for
-SLOWEST_BYTES_S = 8e6  # of a link or a disk; bytes under way are given that much time more
 
 
 class BackupUnavailable(RiprapError):
@@ -210,8 +209,7 @@ class BackupClient:
                 if peer.answer is not None:
                     peer.bring_up(self._after(0), self._origins)
                 peer.send(self._after(peer.sent))
-                patience_s = SILENCE_S if self._others_in_sync(peer) else PATIENCE_S
-                peer.watch(now, patience_s + self._waiting_bytes / SLOWEST_BYTES_S)
+                peer.watch(now, SILENCE_S if self._others_in_sync(peer) else PATIENCE_S)
             self._advance()
 
     def _pass_keys_on(self) -> None:
@@ -268,7 +266,7 @@ class BackupClient:
                 dropped.append(str(error))
                 continue
             self._sequence += 1
-            self._live.append(Saved(self._sequence, incarnation, number, kind, epoch, [body], 0))
+            self._live.append(Saved(self._sequence, incarnation, number, kind, epoch, [body], len(body)))
             record = Record(kind, epoch, number, meta, arrays)
             if kind == "checkpoint":
                 parts.append(record)

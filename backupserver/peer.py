@@ -24,6 +24,7 @@ REASON_MAX = 500
 SILENCE_S = 2.0  # of a server, after which the others go on without it
 KNOCK_S = 0.5  # silence after which a server may have another key, where several are known
 RETRY_S = 0.3  # after a server said that it is full, or cannot read
+SLOWEST_BYTES_S = 8e6  # of a link or a disk, unless it turns out slower; bytes under way are given that much time more
 
 
 def is_near(address: str) -> bool:
@@ -84,8 +85,9 @@ class Answer(NamedTuple):
 
 
 class Peer:
-    """Owned by one thread at a time. Invariant: from `bring_up` until it is `away`, nothing counts as durable that this
-    server has not acknowledged; so a server that was told it is in sync, and has not been away, lacks nothing.
+    """Owned by one thread at a time. Invariant: while it is not `away`, nothing counts as durable that this server has
+    not acknowledged; so a server that was told it is in sync, and has not been away since, lacks nothing. One that was
+    away is told once it has caught up, for the others go on without it until then.
     """
 
     def __init__(
@@ -98,6 +100,10 @@ class Peer:
         self.socket = self._connect()
         self.acked = 0
         self.sent = 0
+        self._behind = 0  # the number that it must have acknowledged to lack nothing
+        self._under_way: deque[tuple[int, int]] = deque()  # numbers and sizes of what it has not acknowledged
+        self._slowest = SLOWEST_BYTES_S
+        self._answers = False  # it has been heard on this connection
         self.in_sync = False
         self.away = False
         self.fenced = False
@@ -150,18 +156,21 @@ class Peer:
                 self._take(protocol.unpack(frames.popleft().bytes), frames)
             except FrameError:
                 continue  # not one of our servers
-            self._unanswered_at, self._in_doubt = float("inf"), False
+            self._unanswered_at, self._in_doubt, self._answers = float("inf"), False, True
 
     def bring_up(self, live: Sequence[Saved], origins: Sequence[Origin], known: int = 0) -> None:
         """Send a server that was opened all live records after the first `known`, which it has itself, and before them
         the origins of this and former incarnations: it may have records that none of these knew of.
         """
-        self.answer, self.away, self.in_sync = None, False, False
+        self.answer, self.in_sync = None, False
         self.acked = self.sent = known
+        self._under_way.clear()
         if origins:
             self._say("origins", origins=origins)
         self.send(live)
-        self._say("synced", stalls=self._stalls)
+        self._behind = self.sent
+        if not self.away:
+            self._say("synced", stalls=self._stalls)
 
     def send(self, records: Sequence[Saved]) -> None:
         """Send records that the server has not been sent, unless it is not open."""
@@ -176,6 +185,7 @@ class Peer:
                 epoch=saved.epoch, kind=saved.kind, floor=saved.floor, since=saved.since,
             )  # fmt: skip
             self._post([head, *protocol.frames_of(saved.body)])
+            self._under_way.append((saved.sequence, saved.size))
             self.sent = saved.sequence
 
     def use_keys(self, keys: tuple[bytes, ...]) -> None:
@@ -186,17 +196,28 @@ class Peer:
     def watch(self, now: float, patience_s: float) -> None:
         """Ping; ask one again that was full, or could not read; connect anew to one that is cut off, or silent for too
         long, which is away."""
-        if not self._opening and self.answer is None and self.acked >= self.sent:
-            self.in_sync = True
+        if not self.in_sync and not self._opening and self.answer is None and self.acked >= self._behind:
+            self._join()
         if self._retry_at and now > self._retry_at:
             self.ask()
+        nbytes = sum(size for _, size in self._under_way)
+        patience_s += nbytes / self._slowest
         if self._cut or now > self._unanswered_at + patience_s:
+            if self._answers and nbytes and not self._cut:  # it lives, so perhaps these took longer on their way
+                self._slowest = nbytes / (2 * patience_s)
             self._unanswered_at, self.away, self._cut = float("inf"), True, False
             self._connect_anew(now)
         elif self._may_be_shut_out and now > max(self._unanswered_at, self._knocked_at) + KNOCK_S:
             self._connect_anew(now)
         elif now > self._pinged_at + (CALM_PING_S if self.is_calm else PING_S):
             self._ping(now)
+
+    def _join(self) -> None:
+        """It has caught up, and nothing counts as durable without it any more."""
+        self.in_sync, self._slowest = True, SLOWEST_BYTES_S
+        if self.away:
+            self.away = False
+            self._say("synced", stalls=self._stalls)
 
     @property
     def _may_be_shut_out(self) -> bool:
@@ -207,7 +228,8 @@ class Peer:
         """With the next of the keys that the server may have."""
         self.socket.close(linger=0)  # with all that is queued on it
         place = self._keys.index(self._key) + 1 if self._key in self._keys else 0
-        self._key, self._knocked_at = self._keys[place % len(self._keys)], now
+        self._key, self._knocked_at, self._answers = self._keys[place % len(self._keys)], now, False
+        self._under_way.clear()
         self.socket = self._connect()
         self.ask()
 
@@ -221,6 +243,8 @@ class Peer:
         kind = message["type"]
         if kind == "saved" and not self._opening:
             self.acked = max(self.acked, protocol.number(message, "seq"))
+            while self._under_way and self._under_way[0][0] <= self.acked:
+                self._under_way.popleft()
             self.full = ""
         elif kind == "piece":
             self._bodies.take(message, frames)
