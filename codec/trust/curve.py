@@ -13,6 +13,9 @@ HANDSHAKE_MS = 3000
 """A peer that connects and then says nothing is dropped after this."""
 BACKLOG = 256
 """Connections that wait to be accepted."""
+KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_PROBES = 60, 10, 3
+"""Who calls may vanish with its host, without a word: a connection is given up when it is silent for so long, and none
+of the probes is answered."""
 
 
 def serve_with(socket: zmq.Socket[Any], pair: KeyPair, domain: str) -> None:
@@ -22,6 +25,10 @@ def serve_with(socket: zmq.Socket[Any], pair: KeyPair, domain: str) -> None:
     socket.setsockopt(zmq.ZAP_DOMAIN, domain.encode())
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
     socket.setsockopt(zmq.BACKLOG, BACKLOG)
+    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES)
 
 
 def call_with(socket: zmq.Socket[Any], pair: KeyPair, server: bytes) -> None:

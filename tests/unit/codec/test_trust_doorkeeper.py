@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import zmq
@@ -185,3 +187,20 @@ def test_a_false_server_gets_nothing_of_a_caller(door: Door) -> None:
     caller.send(b"hello")
     failed_handshake(caller)
     assert not false.poll(0)
+
+
+def timers(port: int) -> list[str]:
+    """The timer of each established connection that came in at a port (proc_net_tcp(5)): "02" keeps it alive."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [fields[5].partition(":")[0] for fields in lines if fields[1].endswith(f":{port:04X}") and fields[3] == "01"]
+
+
+def test_a_caller_that_vanishes_with_its_host_is_noticed(door: Door) -> None:
+    """A server that says nothing first would keep its connection for ever, and run out of descriptors one day."""
+    door.call(OURS.pair(AGENT))
+    door.socket.recv_multipart()
+    port = int(door.endpoint.rpartition(":")[2])
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while (found := timers(port)) == ["01"] and time.monotonic() < deadline:
+        time.sleep(0.01)  # what was sent last is not acknowledged yet
+    assert found == ["02"]
