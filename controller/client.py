@@ -39,6 +39,7 @@ class Client:
         self._client = session.connect_to_ask(zookeeper)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._dealer: zmq.Socket[bytes] | None = None  # to the leader that answered last
+        self._endpoint = ""  # of that
         self._requests = 0
         self._asking = threading.Lock()  # not waited for: of two threads at one socket, one may wait for ever
 
@@ -185,14 +186,16 @@ class Client:
             ) from error
         deadline = time.monotonic() + self._timeout_s
         endpoint = foreign = ""
+        if self._dealer is not None and (leader := self._leader()) and leader.endpoint != self._endpoint:
+            self._hang_up()  # it may go on answering: one that is cut off from ZooKeeper does not know yet
         while time.monotonic() < deadline:
             if self._dealer is None and (leader := self._leader()):
                 if own_reader() or follow(leader.keys):
-                    self._dealer = self._connect(leader.endpoint)
+                    self._dealer, self._endpoint = self._connect(leader.endpoint), leader.endpoint
                 else:
                     foreign = leader.endpoint  # perhaps it ends soon, and another comes that has our keys
             if self._dealer is not None:
-                endpoint = self._dealer.getsockopt_string(zmq.LAST_ENDPOINT)
+                endpoint = self._endpoint
                 reply = self._exchange(self._dealer, endpoint, data, deadline)
                 if reply is not None:
                     return _result(reply)

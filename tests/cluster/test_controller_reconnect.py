@@ -1,15 +1,18 @@
-"""A session whose requests to connect a starting server loses: it reads them and never answers, nor hangs up."""
+"""Sessions whose way to the server is lost: it reads requests to connect and never answers, nor hangs up."""
 
 from __future__ import annotations
 
 import select
 import socket
 import socketserver
+import subprocess
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from cluster_harness import Cluster, await_that, topology
 
 from riprap.controller import session
 from riprap.controller.zookeeper import EmbeddedZooKeeper
@@ -82,3 +85,32 @@ def test_a_session_outlives_requests_to_connect_that_are_lost(way: Way, chroot: 
             way.lost.get(timeout=120)
     finally:
         session.disconnect(client)
+
+
+@pytest.fixture
+def beyond(way: Way, chroot: str, tmp_path: Path) -> Iterator[Cluster]:
+    """Controllers that reach the server by `way`; the rest of their cluster does not need it."""
+    (tmp_path / "beyond").mkdir()
+    with Cluster(f"{way.address}/{chroot.partition('/')[2]}", tmp_path / "beyond") as beyond:
+        yield beyond
+
+
+def led_from_beyond(cluster: Cluster, beyond: Cluster) -> subprocess.Popen[bytes]:
+    """The leader of a job that has begun."""
+    leader = beyond.start("controller")
+    await_that("a leader", lambda: "leading, term" in beyond.log_of(leader).read_text())
+    cluster.start("agent", "h1")
+    cluster.run(topology())
+    return leader
+
+
+def test_a_client_turns_to_another_leader_though_the_one_before_still_answers(
+    way: Way, cluster: Cluster, beyond: Cluster
+) -> None:
+    led_from_beyond(cluster, beyond)
+    cluster.start("controller")
+    before = cluster.status()["controller"]
+    way.cut(1_000_000)
+    cluster.until("another leader", lambda status: status["controller"] != before)
+    assert cluster.status_at(before)["controller"] == before, "it does not know yet"
+    assert cluster.finish()["failures"] == []
