@@ -36,6 +36,8 @@ class Executor:
         self._desired: dict[str, Writer] = {}
         self._unreached: set[str] = set()
         """The agents that have too much to be told, as far as that was logged."""
+        self._is_cut_off = False
+        self._held: list[Log] = []
 
     def heard_from(self, instance: str, identity: bytes, behind: bool) -> None:
         """An agent's messages come from this identity of the router now; one that is behind needs all of its next."""
@@ -47,6 +49,12 @@ class Executor:
         """A report of that agent was lost."""
         self._send(identity, {"type": "resend"})
 
+    def cut_off(self, is_cut_off: bool) -> None:
+        """Hold events back while ZooKeeper is not reached: perhaps another leads, and none of them happens."""
+        self._is_cut_off = is_cut_off
+        held, self._held = self._held, []
+        self.perform([*held])
+
     def perform(self, actions: list[Action]) -> None:
         """Perform actions in their order."""
         for action in actions:
@@ -57,6 +65,8 @@ class Executor:
                     self._tell(action.instance, action.message)
                 case Reply():
                     self.answer(action.ticket, action.result)
+                case Log() if self._is_cut_off:
+                    self._held.append(action)
                 case Log():
                     self._log(action)
                 case Purge(name):

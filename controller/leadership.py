@@ -123,6 +123,8 @@ class Leadership:
                 return str(thing)
             elif kind == "session" and thing == KazooState.LOST:
                 return "the ZooKeeper session was lost"
+            elif kind == "session":
+                self._executor.cut_off(thing == KazooState.SUSPENDED)
         return ""
 
     def _take_messages(self, now: float) -> None:

@@ -114,3 +114,31 @@ def test_a_client_turns_to_another_leader_though_the_one_before_still_answers(
     cluster.until("another leader", lambda status: status["controller"] != before)
     assert cluster.status_at(before)["controller"] == before, "it does not know yet"
     assert cluster.finish()["failures"] == []
+
+
+def test_a_leader_that_is_cut_off_logs_nothing_that_never_happens(way: Way, cluster: Cluster, beyond: Cluster) -> None:
+    """It hears no agent any more, and would replace all workers, if it still led."""
+    leader = led_from_beyond(cluster, beyond)
+    cluster.start("controller")
+    before = cluster.status()["controller"]
+    way.cut(1_000_000)
+    cluster.until("another leader", lambda status: status["controller"] != before)
+    await_that("losses in its eyes", lambda: cluster.status_at(before)["failures"])
+    way.to_lose = 0
+    await_that("its end", lambda: "leading no more" in beyond.log_of(leader).read_text())
+    assert cluster.finish()["failures"] == [] == cluster.events("detected")
+    assert [event["phase"] for event in cluster.events("phase")] == ["DEPLOYING", "RUNNING", "FINISHING", "COMPLETED"]
+
+
+def test_what_a_leader_decides_while_it_reaches_no_server_is_logged_once_it_does(
+    way: Way, cluster: Cluster, beyond: Cluster
+) -> None:
+    led_from_beyond(cluster, beyond)
+    before = cluster.status()
+    way.cut(1_000_000)
+    cluster.kill(before["workers"]["processor.0"]["pid"])
+    await_that("the loss", lambda: cluster.status_at(before["controller"])["failures"])
+    way.to_lose = 0
+    cluster.until("its replacement", lambda status: status["workers"]["processor.0"]["items"] > 0)
+    assert cluster.finish()["phase"] == "COMPLETED"
+    assert [event["worker"] for event in cluster.events("detected")] == ["processor.0"]
