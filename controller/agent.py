@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 REPORT_S = 0.1
 CALM_REPORT_S = 0.3  # while no worker has said anything
 SPARES = 2
+DEAF_MS = 3000
+"""A connection to the leader is given up, and made anew, when it brings nothing for so long, not even libzmq's answers:
+TCP would try for minutes, and once a cut has healed as long again as that lasted."""
 
 
 def run_agent(
@@ -155,6 +158,10 @@ class Agent:
         self._leader.setsockopt(zmq.IMMEDIATE, 1)  # a report that cannot go now is worth nothing later
         self._leader.setsockopt(zmq.SNDHWM, 8)
         self._leader.setsockopt(zmq.RECONNECT_IVL, 20)
+        self._leader.setsockopt(zmq.CONNECT_TIMEOUT, DEAF_MS)
+        self._leader.setsockopt(zmq.HANDSHAKE_IVL, DEAF_MS)
+        self._leader.setsockopt(zmq.HEARTBEAT_IVL, DEAF_MS // 3)
+        self._leader.setsockopt(zmq.HEARTBEAT_TIMEOUT, DEAF_MS)
         self._leader.connect(leader.endpoint)
 
     def _has_keys_of(self, leader: Leader) -> bool:

@@ -1,4 +1,4 @@
-"""Sessions whose way to the server is lost: it reads requests to connect and never answers, nor hangs up."""
+"""Connections to ZooKeeper and to the leader that are cut, or lead nowhere though nobody hangs up."""
 
 from __future__ import annotations
 
@@ -12,23 +12,29 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from cluster_harness import Cluster, await_that, topology
+import zmq
+from cluster_harness import PATIENCE_S, Cluster, await_that, topology
 
+from riprap.codec.trust.curve import serve_with
+from riprap.codec.trust.keys import CONTROLLER, own_authority
 from riprap.controller import session
+from riprap.controller.election import try_to_lead
 from riprap.controller.zookeeper import EmbeddedZooKeeper
 
 
 class Way(socketserver.ThreadingTCPServer):
-    """Passes bytes to a server and back; the next `to_lose` connections lead nowhere until their clients hang up."""
+    """Passes bytes to a port and back; the next `to_lose` connections lead nowhere until their clients hang up, and so
+    do those that are `silent`."""
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, server: EmbeddedZooKeeper) -> None:
+    def __init__(self, address: str, port: int) -> None:
         super().__init__(("127.0.0.1", 0), Passage)
-        self.beyond = (server.address, server.port)
+        self.beyond = (address, port)
         self.address = "{}:{}".format(*self.server_address)
         self.open: list[socket.socket] = []
+        self.silent: list[socket.socket] = []
         self.to_lose = 0
         self.lost: SimpleQueue[None] = SimpleQueue()
         """Has one entry for each lost connection that its client has given up."""
@@ -61,12 +67,13 @@ class Passage(socketserver.BaseRequestHandler):
                 for end in select.select([*others], [], [])[0]:
                     if not (data := end.recv(4096)):
                         return
-                    others[end].sendall(data)
+                    if self.request not in self.server.silent:
+                        others[end].sendall(data)
 
 
 @pytest.fixture
 def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Way]:
-    with Way(zookeeper) as way:
+    with Way(zookeeper.address, zookeeper.port) as way:
         yield way
         way.shutdown()
 
@@ -142,3 +149,21 @@ def test_what_a_leader_decides_while_it_reaches_no_server_is_logged_once_it_does
     cluster.until("its replacement", lambda status: status["workers"]["processor.0"]["items"] > 0)
     assert cluster.finish()["phase"] == "COMPLETED"
     assert [event["worker"] for event in cluster.events("detected")] == ["processor.0"]
+
+
+def test_an_agent_gives_a_connection_up_over_which_nobody_hears_it(cluster: Cluster, chroot: str) -> None:
+    """Its host was cut off, and TCP waits for long before it tries again."""
+    leader = session.connect(chroot)
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        router.setsockopt(zmq.RCVTIMEO, int(PATIENCE_S * 1000))
+        serve_with(router, own_authority().pair(CONTROLLER), CONTROLLER)
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+        with Way("127.0.0.1", port) as way:
+            assert try_to_lead(leader, f"tcp://{way.address}", 1, lambda: None)
+            cluster.start("agent", "h1")
+            before = router.recv_multipart()[0]
+            way.silent = list(way.open)
+            while router.recv_multipart()[0] == before:
+                pass
+            way.shutdown()
+    session.disconnect(leader)
