@@ -275,7 +275,7 @@ class Barrier(Scheme):
                 if entry.block.kind == Kind.BARRIER:
                     if entry.block.epoch == line.number:
                         break  # what follows is behind the line
-                else:
+                elif not line.is_behind(link, number_of(entry.block)):
                     yield entry
 
     def _leaving(self) -> Iterator[Moving]:

@@ -147,6 +147,15 @@ def test_at_least_once_nothing_is_lost_of_what_leads_back(shape: str) -> None:
             assert [window for window, _ in announced] == list(range(1, 7)), f"seed {seed}: {sink}"
 
 
+@pytest.mark.parametrize("seed", (8, 11))
+def test_at_least_once_what_waits_behind_a_barrier_that_was_let_in_is_not_of_its_line(seed: int) -> None:
+    """It waits for feedback, and its senders have not sent it as far as the checkpoint knows."""
+    faults = {"items": 240, "windows": 6, "disk_s": 0.001, "kills": 8, "restart_s": 0.01, "kill_until_s": 0.3}
+    simulation = Counting(DataflowCase(REPEATING, BEHIND_FEEDBACK, **faults, log=[]), seed)
+    run_or_replay(simulation, __file__, "let_in_is_not_of_its_line")
+    assert (errors(simulation) >= 0).all(), errors(simulation)
+
+
 @pytest.mark.parametrize("shape", OPEN_SHAPES)
 def test_at_least_once_without_a_loss_is_exactly_once(shape: str) -> None:
     long = LOOPING if shape in LOOPS else LONG
