@@ -133,14 +133,19 @@ class Dealer(Half):
                 del self._log[epoch]
         elif block.kind == Kind.RESEND:
             self._owed |= dict.fromkeys((block.epoch, row, s_index) for row, s_index in block.meta["pieces"])
-            self._resend(port)
+            self.resend(port)
         return ()
 
     def on_worker_restored(self, port: Port, worker: WorkerId) -> Ready:
-        self._resend(port)
+        self.resend(port)
         return ()
 
-    def _resend(self, port: Port) -> None:
+    @property
+    def owes(self) -> bool:
+        """True when nobody could be sent what the sink lacks: all were down, or had no room."""
+        return bool(self._owed)
+
+    def resend(self, port: Port) -> None:
         """Send what the sink lacks to whoever is alive, and tell the sink to whom."""
         moved: dict[Epoch, list[tuple[int, int, str, int]]] = {}
         owed, self._owed = self._owed, {}

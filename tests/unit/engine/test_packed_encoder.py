@@ -116,6 +116,26 @@ def test_only_so_many_rows_are_under_way() -> None:
     assert encoder.sender.send(block(9)) and encoder.sender.send(block(10)) and not encoder.sender.send(block(11))
 
 
+def test_what_is_to_be_sent_again_waits_for_room(encoder: Encoder) -> None:
+    """Links may be full of large blocks, though nobody died."""
+    for number in (1, 2):
+        encoder.sender.send(block(number))
+    layout, whole = encoder.layout, len(encoder.sent(encoder.layout.data))
+    encoder.port.rooms |= dict.fromkeys(layout.processors, 0)
+    question = Block(Kind.RESEND, Epoch(first_row(1) + 1), meta={"pieces": [[0, 1]]})
+    encoder.sender.on_block(layout.commit, layout.partner, question)
+    sent = []
+    for room in (0, 1, 1):
+        encoder.port.rooms[layout.processors[3]] = room
+        encoder.port.clock += LINGER_S
+        for owner in encoder.alarms.due():
+            owner()  # type: ignore[operator]
+        sent.append(encoder.port.sent_on(layout.data)[whole:])
+    assert [len(pieces) for pieces in sent] == [0, 1, 1]
+    assert [(to, piece.key.s_index) for to, piece in sent[1]] == [(layout.processors[3], 1)]
+    assert encoder.sent(layout.punctuation)[-1].meta == {"moved": [(0, 1, str(layout.processors[3]), 1)]}
+
+
 def test_a_decoder_that_is_down_gets_nothing(encoder: Encoder) -> None:
     encoder.port.up.discard(C)
     assert not encoder.sender.send(block(1)) and not encoder.port.sent
