@@ -367,32 +367,18 @@ def verdict(simulation: Graph) -> str:
     return ""
 
 
-class EndlessGraph(Graph):
-    """Sources read a stream without end, which is drained at a random moment."""
+class Drained(DataflowSimulation):
+    """Part of a simulation whose sources read a stream without end, which is drained at a random moment."""
 
-    def __init__(self, drawn: Drawn, topology: Topology, case: DataflowCase) -> None:
-        self.size = drawn.rng.randint(1, 7)
+    def begin_granting(self) -> None:
+        """Before the workers are made."""
         self.horizon = self.decided = FIRST
         self.granting = Granting(0.0)
-        super().__init__(drawn, topology, replace(case, windows=1 << 40))
+
+    def drain_in(self, seconds: float) -> None:
+        """Let windows be read, until then."""
         self.at(0.01, self.look)
-        self.at(self.rng.uniform(0.01, 0.3), self.drain)
-
-    def _rows(self, number: int) -> np.ndarray:
-        numbers = np.random.default_rng([self.seed, number])
-        high = 1 << 24 if self.case.heavy else 4
-        return np.column_stack([numbers.integers(0, KEYS, 20_000), numbers.integers(1, high, 20_000)]).astype(float)
-
-    @property
-    def items(self) -> int:
-        return self.size * self.case.windows * len(self.sources) if self.case.windows < 1 << 40 else 1000
-
-    def make_task(self, node: Any) -> Any:
-        task = super().make_task(node)
-        if isinstance(getattr(task, "reader", None), Reader):
-            task.reader = Reader(Rows(self.rows[node.me.primary]), None, 64, self.size)
-            task.grant(self.horizon.windows, self.horizon.final)
-        return task
+        self.at(seconds, self.drain)
 
     def drain(self) -> None:
         self.decided = self.decided._replace(drained=True)
@@ -422,6 +408,32 @@ class EndlessGraph(Graph):
         super().tell_all(node)
         if isinstance(node.task, Task):
             node.task.grant(self.horizon.windows, self.horizon.final)
+
+
+class EndlessGraph(Drained, Graph):
+    """Sources read a stream without end."""
+
+    def __init__(self, drawn: Drawn, topology: Topology, case: DataflowCase) -> None:
+        self.size = drawn.rng.randint(1, 7)
+        self.begin_granting()
+        super().__init__(drawn, topology, replace(case, windows=1 << 40))
+        self.drain_in(self.rng.uniform(0.01, 0.3))
+
+    def _rows(self, number: int) -> np.ndarray:
+        numbers = np.random.default_rng([self.seed, number])
+        high = 1 << 24 if self.case.heavy else 4
+        return np.column_stack([numbers.integers(0, KEYS, 20_000), numbers.integers(1, high, 20_000)]).astype(float)
+
+    @property
+    def items(self) -> int:
+        return self.size * self.case.windows * len(self.sources) if self.case.windows < 1 << 40 else 1000
+
+    def make_task(self, node: Any) -> Any:
+        task = super().make_task(node)
+        if isinstance(getattr(task, "reader", None), Reader):
+            task.reader = Reader(Rows(self.rows[node.me.primary]), None, 64, self.size)
+            task.grant(self.horizon.windows, self.horizon.final)
+        return task
 
     def model(self) -> dict[str, np.ndarray]:
         self.rows = {worker: rows[: self.size * self.case.windows] for worker, rows in self.rows.items()}

@@ -149,11 +149,16 @@ class StagedSimulation(DataflowSimulation):
         task.entries_max = 1  # so that faults come between any two
         return task
 
+    @property
+    def windows_read(self) -> int | None:
+        """Windows of the input, where it has an end."""
+        return self.case.windows
+
     def hosted(self, stage: str, index: int) -> Hosted:
         if stage == "source":
             case, me = self.case, WorkerId("source", index)
             rows, unit = NumberedRows(self.rows[me]), block_unit(self.topology)
-            cut = (rows, case.windows, case.micro_batch, case.block_bytes, unit)
+            cut = (rows, self.windows_read, case.micro_batch, case.block_bytes, unit)
             if self.layouts[me].segments:
                 return Hosted(SourceStage(None), RowsReader(*cut, row=row_of(self.topology) * case.rows), 1)
             reader = EpochReader(*cut)
