@@ -7,7 +7,7 @@ HIGGS  ?=
 unexport PYTHONDONTWRITEBYTECODE
 BUILD_INPUTS := setup.py pyproject.toml $(shell find codec engine operators prep_spark -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -path '*/kernels/*.c')
 
-.PHONY: help demo test test-long oracle test-wheel build debug sim fuzz soak soak-dataflow soak-snapshots soak-replicas soak-endless bench bench-streamlec bench-afstream bench-peers lint audit clean
+.PHONY: help demo test test-long oracle test-wheel build debug sim fuzz soak soak-dataflow soak-snapshots soak-replicas soak-endless soak-acts soak-cluster bench bench-streamlec bench-afstream bench-peers lint audit clean
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +94,12 @@ soak-snapshots: build $(VENV)/.test ## kill everybody under checkpoints, loops a
 
 soak-replicas: build $(VENV)/.test ## kill primaries, replicas, hosts and racks of jobs under partially_active, in COUNT=200 random schedules (about 40 minutes)
 	$(BIN)/python tests/soak/soak_replicas.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),200)
+
+soak-acts: build $(VENV)/.test ## kill everybody around savepoints, cancelling and draining, in COUNT=60 random schedules (about half an hour)
+	$(BIN)/python tests/soak/soak_acts.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),60)
+
+soak-cluster: build $(VENV)/.test ## kill everybody in clusters of several jobs, in COUNT=40 random schedules (about 40 minutes)
+	$(BIN)/python tests/soak/soak_cluster.py --seed $(or $(SEED),1) --first $(or $(FIRST),0) --count $(or $(COUNT),40)
 
 soak-endless: build $(VENV)/.test ## stream without end for MINUTES=60 and kill a random role every 20 s: all counted once, nothing grows
 	$(BIN)/python tests/soak/soak_endless.py --minutes $(or $(MINUTES),60)

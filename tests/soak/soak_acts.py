@@ -1,0 +1,504 @@
+"""Kills all roles while users act on a job: savepoints, other tasks, cancelling, interrupting, draining.
+
+    python tests/soak/soak_acts.py --count 60 --seed 1
+
+A job writes transactions, as CSV, Parquet or into SQLite. A schedule has one to three acts and a drain; around each of
+them up to three hits, that kill some processes or stop them for a while, often for longer than they may be silent. On
+some schedules this machine acts as several hosts, which are hit as a whole: agent and workers are killed, or stand
+still together, as a suspended machine does, and go on when others have taken their place. At the end all rows are
+there once, over all runs of the job; an outside reader has seen no row twice, and none go; each window is announced
+once; and nothing is left. Outcomes are kept in bench/results/soak_acts.json, where parts of one seed add up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/scenarios")]
+
+import fault_points  # noqa: E402
+import pyarrow.parquet  # noqa: E402
+from soaking import Wrong, main, run_each, with_kept  # noqa: E402
+from watched import Cli, Watched  # noqa: E402
+
+from bench import runs  # noqa: E402
+from riprap.controller import paths  # noqa: E402
+from riprap.controller.session import disconnect, open_client  # noqa: E402
+from riprap.controller.zookeeper import EmbeddedZooKeeper  # noqa: E402
+from riprap.engine.run.losses import sentences  # noqa: E402
+from riprap.engine.run_directory.directory import read_events  # noqa: E402
+
+Row = tuple[int, int, int]
+SAVE, GO_ON, CANCEL, INTERRUPT, KILL, DRAIN = "savepoint", "savepoint --stop", "cancel", "interrupt", "kill", "drain"
+"""What is done: a savepoint beside, or one from which the next job begins, with other tasks; the launcher is told to
+end, or is killed, and the job resumed; the stream ends.
+"""
+ACTS = (SAVE, GO_ON, CANCEL, INTERRUPT, KILL)
+OUTPUTS = {
+    "csv": '{operator: "row_files:RowFiles", options: {directory: rows, columns: "window, key, total"}}',
+    "parquet": '{operator: "row_files:RowFiles", options: {directory: rows, format: parquet, '
+    'columns: "window, key, total"}}',
+    "sqlite": '{operator: "sqlite_rows:SqliteRows", options: {database: rows.db, columns: "window, key, total"}}',
+}
+SCHEMES = (
+    "{scheme: barrier, interval_ms: 30}",
+    "{scheme: barrier, interval_ms: 30, alignment: unaligned}",
+    "{scheme: stop_the_world, interval_ms: 30}",
+    "{scheme: barrier, interval_ms: 30, recovery: local}",
+)
+WORKERS = ("read.0", "read.1", "tally.0", "tally.1", "write.0")
+SERVICES = ("agent", "controller", "backup", "zookeeper")
+TASKS_MAX = 4
+HOSTS = 3
+STOP_MS = ((200, 1_500), (2_500, 5_000))
+"""Briefly, and longer than a worker, a host or a leader may be silent."""
+AROUND_S = (-0.3, 0.6)
+"""From an act to the hits around it."""
+ACTED_S, ENDED_S = 40.0, 40.0
+
+
+BY_KEY = f"out.send_by_key(numbers % {fault_points.KEYS}, (numbers,))"
+BY_WINDOW_AND_KEY = f"out.send_by_key(items.epoch * {fault_points.KEYS} + numbers % {fault_points.KEYS}, (numbers,))"
+ADDED = f"self.state.add(items.epoch * {fault_points.KEYS} + keys[first:], numbers[first:])"
+TALLIES = fault_points.TALLIES.replace(BY_KEY, BY_WINDOW_AND_KEY).replace(
+    ADDED, "self.state.add(keys[first:], numbers[first:])"
+)
+"""The job of `fault_points`; its stream has the keys of its state, by which other tasks take that over."""
+
+
+class Hit(NamedTuple):
+    """So many seconds behind an act (negative: before it) these are stopped for a while, or (0) killed."""
+
+    seconds: float
+    targets: tuple[str, ...]
+    stopped_ms: int = 0
+
+    def __str__(self) -> str:
+        how = f"stop {self.stopped_ms} ms" if self.stopped_ms else "kill"
+        return f"{how} {'+'.join(self.targets)} at {self.seconds:+.2f} s"
+
+
+class Act(NamedTuple):
+    """What is done once the job has run for so many seconds; `tasks` and `scheme` are those of a next job."""
+
+    kind: str
+    after_s: float
+    hits: tuple[Hit, ...] = ()
+    tasks: int = 2
+    scheme: str = SCHEMES[0]
+
+    def __str__(self) -> str:
+        next_job = f" (then {self.tasks} tasks, {self.scheme})" if self.kind == GO_ON else ""
+        return f"{self.kind}{next_job} after {self.after_s:.2f} s [{', '.join(map(str, self.hits))}]"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What is done to one job."""
+
+    number: int
+    output: str
+    scheme: str
+    hosts: int
+    acts: tuple[Act, ...]
+
+    @property
+    def own_ensemble(self) -> bool:
+        """True when its ZooKeeper is hit, which then must be its own."""
+        return any("zookeeper" in hit.targets for act in self.acts for hit in act.hits)
+
+    def __str__(self) -> str:
+        where = f", {self.hosts} hosts" if self.hosts > 1 else ""
+        return f"{self.number}: {self.output}, {self.scheme}{where}; {'; '.join(map(str, self.acts))}"
+
+
+def draw(seed: int, number: int) -> Schedule:
+    """A schedule, the same for the same seed and number; each output meets each act as its first."""
+    rng = random.Random((seed << 32) + number)
+    output = list(OUTPUTS)[number % len(OUTPUTS)]
+    first = ACTS[number // len(OUTPUTS) % len(ACTS)]
+    kinds = [first, *rng.choices(ACTS, k=rng.choice((0, 0, 1, 2))), DRAIN]
+    hosts = rng.choice((1, HOSTS))
+    acts = tuple(_act(rng, kind, hosts) for kind in kinds)
+    return Schedule(number, output, rng.choice(SCHEMES), hosts, acts)
+
+
+def _act(rng: random.Random, kind: str, hosts: int) -> Act:
+    hits = sorted(_hit(rng, hosts) for _ in range(rng.choice((0, 1, 1, 2, 3))))
+    return Act(kind, round(rng.uniform(0.0, 1.5), 2), tuple(hits), rng.randint(1, TASKS_MAX), rng.choice(SCHEMES))
+
+
+def _hit(rng: random.Random, hosts: int) -> Hit:
+    own = [f"host-{number}" for number in range(1, hosts + 1)] if hosts > 1 else []
+    targets = tuple(rng.sample([*WORKERS, *SERVICES, *own, *own], rng.choice((1, 1, 2))))
+    stopped_ms = rng.randint(*rng.choice(STOP_MS)) if rng.random() < 0.5 else 0
+    return Hit(round(rng.uniform(*AROUND_S), 2), targets, stopped_ms)
+
+
+def files(folder: Path, seen: dict[str, list[Row]]) -> list[Row]:
+    """The rows of all files that a reader may look at; those that it has seen it believes to stay as they are."""
+    paths_ = sorted((folder / "rows").glob("part-*"))
+    for path in paths_:
+        if path.name not in seen:
+            seen[path.name] = fault_points.rows_of(path) if path.suffix == ".csv" else _of_parquet(path)
+    return [row for path in paths_ for row in seen[path.name]]
+
+
+def _of_parquet(path: Path) -> list[Row]:
+    columns = pyarrow.parquet.read_table(path).to_pydict()
+    return list(zip(columns["window"], columns["key"], columns["total"], strict=True))
+
+
+def table(folder: Path, _: dict[str, list[Row]]) -> list[Row]:
+    """The rows of the database."""
+    if not (folder / "rows.db").exists():
+        return []
+    connection = sqlite3.connect(folder / "rows.db", timeout=30)
+    try:
+        there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone()
+        return connection.execute("SELECT * FROM rows").fetchall() if there else []
+    finally:
+        connection.close()
+
+
+class Reader(threading.Thread):
+    """An outside reader; `wrong` says which rows it has seen twice, or has seen go."""
+
+    def __init__(self, look: Callable[[], list[Row]]) -> None:
+        super().__init__(name="reader", daemon=True)
+        self._look, self._over = look, threading.Event()
+        self._seen: set[Row] = set()
+        self.rows: list[Row] = []
+        self.wrong: list[str] = []
+
+    def run(self) -> None:
+        while not self._over.wait(0.03):
+            self._read()
+        self._read()
+
+    def _read(self) -> None:
+        self.rows = self._look()
+        there = set(self.rows)
+        if len(there) < len(self.rows):
+            self.wrong.append(f"twice: {[row for row, n in Counter(self.rows).items() if n > 1][:3]}")
+        if not self._seen <= there:
+            self.wrong.append(f"gone: {sorted(self._seen - there)[:3]}")
+        self._seen = there
+
+    def finish(self) -> None:
+        """Look once more, and stop."""
+        self._over.set()
+        self.join()
+
+
+class Trial(Watched):
+    """One schedule in a directory of its own."""
+
+    def __init__(self, directory: Path, zookeeper: str, schedule: Schedule) -> None:
+        directory.mkdir()
+        self._schedule = schedule
+        super().__init__(Cli(directory, "" if schedule.own_ensemble else zookeeper), directory / "out-0")
+        self.deadline += 60.0 * len(schedule.acts)
+        fault_points.write_job(directory)
+        (directory / "tallies.py").write_text(TALLIES)
+        text = fault_points.TOPOLOGY.partition("\n")[2]
+        text = text.replace(_between(text, "write: ", "\n"), OUTPUTS[schedule.output])
+        text = text.replace(_between(text, "fault_tolerance: ", "\n"), schedule.scheme)
+        (directory / "job.yaml").write_text(f"job: {self.job}\n{text}")
+        self._outs: list[Path] = [self.out]
+        self._launcher: subprocess.Popen[str]
+        self._begun = 0
+        """Attempts of the present run directory."""
+        self._said = ("", "")
+        """The launcher's words, once it has ended."""
+        self._saves = 0
+        self._tries: list[Path] = []
+        """The directories of savepoints that were asked for by the present act."""
+        self._stopped: list[tuple[float, int]] = []
+        self.hits = 0
+
+    def run(self) -> None:
+        """Run it to its end, and check everything."""
+        read = table if self._schedule.output == "sqlite" else files
+        seen: dict[str, list[Row]] = {}
+        reader = Reader(lambda: read(self.cli.directory, seen))
+        reader.start()
+        try:
+            self._start(["job.yaml", "--out", self.out.name])
+            for act in self._schedule.acts:
+                self._await_running(act.after_s)
+                self._do(act)
+            self._check_end()
+            self._continue(everybody=True)
+            self.check_traces()
+        finally:
+            self._continue(everybody=True)
+            self.cli.kill_all()
+            reader.finish()
+        self.expect(reader.wrong[:3], [], "what an outside reader saw")
+        windows = self._check_windows()
+        truth = fault_points.truth(windows)
+        beside = sorted(set(reader.rows).symmetric_difference(truth))
+        self.expect((len(reader.rows), beside[:4]), (len(truth), []), "rows")
+        shutil.rmtree(self.cli.directory)
+
+    def _start(self, words: Sequence[str]) -> None:
+        hosts = ["--hosts", str(self._schedule.hosts)] if self._schedule.hosts > 1 else []
+        self._launcher = self.cli.start("run", *words, *hosts, "--json")
+        self._begun += 1
+
+    def _await_running(self, seconds: float) -> None:
+        self.wait(lambda: self._runs() or self._launcher.poll() is not None, "the job to run")
+        self._check_lives()
+        self._sleep(seconds)
+
+    def _check_lives(self) -> None:
+        if self._launcher.poll() is not None:
+            raise Wrong(f"exit code {self._launcher.returncode}: {self._launcher.communicate()[1][-1500:]}")
+
+    def _runs(self) -> bool:
+        self._continue()
+        if len(self.lines("attempts.jsonl")) < self._begun:
+            return False
+        begun = [event for event in read_events(self.out) if event["event"] in ("cluster_started", "phase")]
+        starts = [place for place, event in enumerate(begun) if event["event"] == "cluster_started"]
+        return len(starts) >= self._begun and any(event.get("phase") == "RUNNING" for event in begun[starts[-1] :])
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._continue()
+            time.sleep(0.005)
+
+    def _do(self, act: Act) -> None:
+        """An act and the hits around it; afterwards the next job is started, or the last has ended."""
+        now, command = 0.0, None
+        left = sorted([*((hit.seconds, hit) for hit in act.hits), (0.0, None)], key=lambda one: one[0])
+        for seconds, hit in left:
+            self._sleep(max(0.0, seconds - now) if now or seconds > 0 else 0.0)
+            now = seconds
+            if hit is None:
+                command = self._begin(act)
+            else:
+                self._hit(hit)
+        self._finish(act, command)
+
+    def _begin(self, act: Act) -> subprocess.Popen[str] | None:
+        if act.kind == KILL:
+            self._continue(everybody=True)
+            self._launcher.kill()
+        elif act.kind == INTERRUPT:
+            self._launcher.send_signal(signal.SIGINT)
+        else:
+            self._tries = []
+            return self._command(act)
+        return None
+
+    def _command(self, act: Act) -> subprocess.Popen[str]:
+        started = [event for event in read_events(self.out) if event["event"] == "cluster_started"][-1]
+        there = ("--zookeeper", str(started["zookeeper"]))
+        if act.kind in (SAVE, GO_ON):
+            stop = ("--stop",) if act.kind == GO_ON else ()
+            self._saves += 1
+            self._tries.append(self.cli.directory / f"saved-{self._saves}")
+            return self.cli.start("savepoint", self.job, self._tries[-1].name, *stop, *there)
+        return self.cli.start(act.kind, self.job, *there)
+
+    def _finish(self, act: Act, command: subprocess.Popen[str] | None) -> None:
+        while command is not None and not self._has_succeeded(command):
+            if (act.kind == GO_ON and self._whole()) or self._launcher.poll() is not None:
+                break  # it did what it was to do, and could not say so
+            command = self._command(act)
+        if act.kind == SAVE:
+            return
+        self._await_launcher(act)
+        if act.kind == GO_ON:
+            if not self._whole():
+                raise Wrong(f"the job ended without the savepoint: {self._said}")
+            self._go_on(act, self._whole()[0])
+        elif act.kind != DRAIN:
+            self.wait(self._all_gone, "the end of what a launcher had started")
+            self._start(["--resume", self.out.name])
+
+    def _whole(self) -> list[Path]:
+        """The savepoints of the present act that are whole."""
+        manifests = [path / "savepoint.json" for path in self._tries]
+        return [one.parent for one in manifests if one.exists() and one.read_bytes().endswith(b"\n")]
+
+    def _all_gone(self) -> bool:
+        self._continue()
+        return not self.cli.processes()
+
+    def _has_succeeded(self, command: subprocess.Popen[str]) -> bool:
+        """Once it has ended; Wrong when it hangs, or falls over."""
+        by = time.monotonic() + ACTED_S
+        while command.poll() is None:
+            if time.monotonic() > by or time.monotonic() > self.deadline:
+                command.kill()
+                raise Wrong(f"a command hung: {command.args!r}; {command.communicate()[1][-500:]}")
+            self._continue()
+            time.sleep(0.005)
+        err = command.communicate()[1]
+        if "Traceback" in err:
+            raise Wrong(f"a command fell over: {command.args!r}; {err[-1500:]}")
+        if command.returncode:
+            print(f"      note: {command.args!r} ended with {command.returncode}: {err.strip()[-300:]}", flush=True)
+        return not command.returncode
+
+    def _await_launcher(self, act: Act) -> None:
+        """Until the launcher has ended, as it must after this act."""
+        launcher = self._launcher
+        by = time.monotonic() + ENDED_S
+        while launcher.poll() is None:
+            self._continue()
+            if time.monotonic() > by:
+                raise Wrong(f"the launcher did not end after {act.kind}; see {self.out}")
+            time.sleep(0.005)
+        self._said = launcher.communicate()
+        codes = {DRAIN: (0,), INTERRUPT: (130,), KILL: (-signal.SIGKILL,)}.get(act.kind, (1,))
+        if launcher.returncode not in codes or "Traceback" in self._said[1]:
+            raise Wrong(f"after {act.kind} the launcher's exit code was {launcher.returncode}: {self._said[1][-1500:]}")
+
+    def _go_on(self, act: Act, saved: Path) -> None:
+        self.wait(self._all_gone, "the end of what a launcher had started")
+        self.out = self.cli.directory / f"out-{len(self._outs)}"
+        self._outs.append(self.out)
+        self._begun = 0
+        sets = ("--set", f"stages.tally.parallelism={act.tasks}", "--set", f"fault_tolerance={act.scheme}")
+        self._start(["job.yaml", "--out", self.out.name, "--from", saved.name, *sets])
+
+    def _hit(self, hit: Hit) -> None:
+        for pid, role, host in list(self._roles()):
+            if role in hit.targets or host in hit.targets:
+                self.hits += 1
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP if hit.stopped_ms else signal.SIGKILL)
+                if hit.stopped_ms:
+                    self._stopped.append((time.monotonic() + hit.stopped_ms / 1000, pid))
+
+    def _roles(self) -> Iterator[tuple[int, str, str]]:
+        """Its processes by role, which their logs are named after, and the host that they are of."""
+        commands = self.cli.commands()
+        agents = {pid: _host(words) for pid, words in commands.items() if words[4:5] == ["agent"]}
+        for pid in commands:
+            with suppress(OSError):
+                role, lineage = Path(os.readlink(f"/proc/{pid}/fd/1")).stem, _lineage(pid)
+                if role.startswith("agent"):  # spare workers have that log too
+                    role = "" if any(one in agents for one in lineage[1:]) else "agent"
+                yield pid, role, next((agents[one] for one in lineage if one in agents), "")
+
+    def _continue(self, everybody: bool = False) -> None:
+        for at, pid in list(self._stopped):
+            if everybody or time.monotonic() >= at:
+                self._stopped.remove((at, pid))
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    def _check_end(self) -> None:
+        summary = json.loads(self._said[0])
+        self.expect((summary["completed"], list(sentences(summary["lost"]))), (True, []), "completed, and losses")
+        told = summary["items"]
+        self.expect(told, summary["epochs"] * fault_points.WINDOW * fault_points.SOURCES, "items")
+
+    def _check_windows(self) -> int:
+        """The windows that were announced, each once by all runs of the job; their number."""
+        windows: list[int] = []
+        for out in self._outs:
+            lines = (out / "epochs.csv").read_text().splitlines()[1:] if (out / "epochs.csv").exists() else []
+            windows += [int(line.partition(",")[0]) for line in lines if not line.startswith("#")]
+        self.expect(windows, list(range(1, len(windows) + 1)), "windows announced")
+        return len(windows)
+
+    def traces(self) -> Iterator[str]:
+        """Of all its runs, its transactions, and nodes too."""
+        for out in self._outs:
+            self.out = out
+            kept = str(out / "backup") if out != self._outs[-1] else ""  # of a job that was cancelled, to be resumed
+            yield from (trace for trace in super().traces() if trace != kept)
+            if self.cli.zookeeper:
+                client = open_client(self.cli.zookeeper)
+                try:
+                    yield from (str(name) for name in client.get_children(paths.RUNS) if self.run_name() in name)
+                finally:
+                    disconnect(client)
+        yield from map(str, (self.cli.directory / "rows/.staging").glob("*"))
+
+
+def _between(text: str, start: str, end: str) -> str:
+    return text.partition(start)[2].partition(end)[0]
+
+
+def _host(words: Sequence[str]) -> str:
+    return next((words[i + 1] for i, word in enumerate(words[:-1]) if word == "--host"), "")
+
+
+def _lineage(pid: int) -> list[int]:
+    """A process, its parent, and so on."""
+    found = []
+    while pid > 1:
+        found.append(pid)
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def run_one(directory: Path, zookeeper: str, schedule: Schedule) -> dict[str, Any]:
+    """Run a schedule, and say what became of it."""
+    reason, started = "", time.monotonic()
+    trial = Trial(directory / f"{schedule.number}", zookeeper, schedule)
+    try:
+        trial.run()
+    except AssertionError as wrong:
+        reason = str(wrong)
+    about = {"number": schedule.number, "output": schedule.output, "faults": str(schedule), "hits": trial.hits}
+    kinds = [act.kind for act in schedule.acts]
+    return about | {"acts": kinds, "reason": reason, "seconds": round(time.monotonic() - started, 1)}
+
+
+def run_all(seed: int, numbers: Sequence[int], directory: Path) -> list[dict[str, Any]]:
+    """Run schedules one after the other, telling of each."""
+    with EmbeddedZooKeeper(directory / "ensemble") as ensemble:
+        zookeeper = ensemble.connect_string
+        return run_each("soak_acts.py", seed, numbers, draw, lambda one: run_one(directory, zookeeper, one))
+
+
+def tabulate(heading: str, names: Sequence[str], every: list[dict[str, Any]], of: Callable[[Any], Any]) -> str:
+    """A row for each name, of the outcomes that have it."""
+    rows = []
+    for name in names:
+        mine = [one for one in every if name in of(one)]
+        if mine:
+            passed, hits = sum(not one["reason"] for one in mine), sum(one["hits"] for one in mine)
+            rows.append((name, len(mine), passed, hits, runs.median(one["seconds"] for one in mine)))
+    return runs.table([heading, "schedules", "as they must end", "processes hit", "median s"], rows)
+
+
+def keep(seed: int, outcomes: list[dict[str, Any]]) -> None:
+    """Add outcomes to those of the same seed that are kept, and tabulate all."""
+    every = with_kept("soak_acts", seed, outcomes)
+    passed = sum(not one["reason"] for one in every)
+    ended = f"{passed} of {len(every)} schedules of seed {seed} ended with each row once and left nothing"
+    tables = {
+        f"{ended}; by output": tabulate("output", list(OUTPUTS), every, lambda one: [one["output"]]),
+        "By act": tabulate("act", [*ACTS, DRAIN], every, lambda one: one["acts"]),
+    }
+    runs.save("soak_acts", "Random kills around users' acts", tables, {"seed": seed, "outcomes": every})
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, 60, run_all, keep))
