@@ -39,8 +39,8 @@ class FormerTasks:
         }
         self._tasks = {name: stage.parallelism for name, stage in topology.stages.items()}
         self.same = self._is_same(self.me.stage)
-        names = [self.me.primary] if self.same else former.tasks(self.me.stage)
-        self.parts = [savepoint.part(worker) for worker in names]
+        self._workers = [self.me.primary] if self.same else former.tasks(self.me.stage)
+        self.parts = [savepoint.part(worker) for worker in self._workers]
         self.progress = [TaskProgress.unpack(dict(part.meta["progress"])) for part in self.parts]
 
     def beginning(self) -> Beginning:
@@ -50,9 +50,16 @@ class FormerTasks:
         groups = None if self.same else groups_of_task(self.me.index, self._tasks[self.me.stage])
         accounted = sum(int(part.meta["notes"].get("items", 0)) for part in self.parts)
         is_heir = self.same or self.me.index == 0  # of what cannot be parted
-        names = [name for part in self.parts for _, name in part.meta["names"]] if is_heir else []
         backups = [_backup(part) for part in self.parts]
-        return Beginning(progress, backups, groups, entries, accounted if is_heir else 0, names)
+        return Beginning(progress, backups, groups, entries, accounted if is_heir else 0, list(self._names()))
+
+    def _names(self) -> Iterator[str]:
+        """Of the transactions that this task commits: those of the task of its name, before it may drop them as left by
+        a former incarnation. The first task commits those of tasks that are no more."""
+        tasks = self._tasks[self.me.stage]
+        for worker, part in zip(self._workers, self.parts, strict=True):
+            if self.me.index == (worker.index if worker.index < tasks else 0):
+                yield from (name for _, name in part.meta["names"])
 
     def _is_same(self, stage: str) -> bool:
         return self.savepoint.tasks(stage) == self._tasks[stage]

@@ -27,6 +27,8 @@ from riprap.engine.flow.task import Task
 from riprap.engine.schemes.parts import copies
 from riprap.engine.schemes.parts.chain import BEGINNING, Chain
 from riprap.engine.worker.from_savepoint import beginning_of
+from riprap.operators.base import Context
+from riprap.operators.outputs.row_files import RowFiles
 from riprap.operators.states import HashMap
 from riprap.operators.states.vector import ArrayState
 
@@ -187,6 +189,31 @@ def test_windows_that_were_closed_before_a_rollback_are_ended_again(scheme: str,
         for sink, announced in simulation.announced.items():
             assert [window for window, _ in announced] == list(range(1, 11)), f"seed {seed}: {sink}"
     assert ahead, "nobody was ahead of those before it: the case says nothing"
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3])
+def test_transactions_are_committed_by_the_tasks_that_drop_what_is_left(tasks: int, tmp_path: Path) -> None:
+    """Of a destination that gets another number of tasks. A task that dies before the first checkpoint of the new job
+    drops all that is prepared in its name, whether the others have begun by then or not."""
+    rows, saved = tmp_path / "rows", tmp_path / "saved"
+    sink = {"operator": "row_files:RowFiles", "parallelism": 2, "options": {"directory": str(rows)}}
+    shape = {**SHAPES["full"], "stages": SHAPES["full"]["stages"] | {"b": sink}}
+    Saving(DataflowCase(MAKERS["aligned"], shape, **LONG, log=[]), FIRST, saved).run_to_savepoint()
+    whole = read_savepoint(saved)
+    names = [name for index in range(2) for _, name in whole.part(WorkerId("b", index)).meta["names"]]
+    assert len({name.rpartition("-")[0] for name in names}) == 2, "both tasks have prepared something"
+    case = DataflowCase(MAKERS["aligned"], with_tasks(shape, {"b": tasks}), **LONG, log=[])
+    simulation = DataflowSimulation(case, FIRST)
+    topology = replace(simulation.topology, start_from=str(saved))
+    for index in reversed(range(tasks)):
+        beginning = beginning_of(topology, simulation.layouts[WorkerId("b", index)])
+        assert beginning is not None
+        operator = RowFiles(str(rows))
+        operator.open(Context(index=index))
+        for name in beginning.names:
+            operator.commit(name)
+        operator.abort([])
+    assert {*names} <= {path.name for path in rows.glob("part-*")}
 
 
 class BegunWithReplicas(Begun, Copied):
