@@ -24,16 +24,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests/scenarios")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/scenarios")]
 
 import fault_points  # noqa: E402
 import pyarrow.parquet  # noqa: E402
+from full_disk import SmallDisk, small_disk  # noqa: E402
 from soaking import Wrong, main, run_each, with_kept  # noqa: E402
 from watched import Cli, Watched  # noqa: E402
 
@@ -46,10 +47,12 @@ from riprap.engine.run_directory.directory import read_events  # noqa: E402
 
 Row = tuple[int, int, int]
 SAVE, GO_ON, CANCEL, INTERRUPT, KILL, DRAIN = "savepoint", "savepoint --stop", "cancel", "interrupt", "kill", "drain"
+FULL = "full disk"
 """What is done: a savepoint beside, or one from which the next job begins, with other tasks; the launcher is told to
-end, or is killed, and the job resumed; the stream ends.
+end, or is killed, and the job resumed; the stream ends; the run directory has no room for a while, and the job, if it
+could not wait for that, is resumed.
 """
-ACTS = (SAVE, GO_ON, CANCEL, INTERRUPT, KILL)
+ACTS = (SAVE, GO_ON, CANCEL, INTERRUPT, KILL, FULL)
 OUTPUTS = {
     "csv": '{operator: "row_files:RowFiles", options: {directory: rows, columns: "window, key, total"}}',
     "parquet": '{operator: "row_files:RowFiles", options: {directory: rows, format: parquet, '
@@ -71,6 +74,8 @@ STOP_MS = ((200, 1_500), (2_500, 5_000))
 AROUND_S = (-0.3, 0.6)
 """From an act to the hits around it."""
 ACTED_S, ENDED_S = 40.0, 40.0
+FULL_S, ROOM = 1.5, "64m"
+"""The time without room, and the room that there is else."""
 
 
 BY_KEY = f"out.send_by_key(numbers % {fault_points.KEYS}, (numbers,))"
@@ -210,10 +215,10 @@ class Reader(threading.Thread):
 class Trial(Watched):
     """One schedule in a directory of its own."""
 
-    def __init__(self, directory: Path, zookeeper: str, schedule: Schedule) -> None:
-        directory.mkdir()
-        self._schedule = schedule
-        super().__init__(Cli(directory, "" if schedule.own_ensemble else zookeeper), directory / "out-0")
+    def __init__(self, directory: Path, zookeeper: str, schedule: Schedule, disk: SmallDisk | None) -> None:
+        self._schedule, self._disk = schedule, disk
+        self._root = disk.path if disk is not None else directory
+        super().__init__(Cli(directory, "" if schedule.own_ensemble else zookeeper), self._root / "out-0")
         self.deadline += 60.0 * len(schedule.acts)
         fault_points.write_job(directory)
         (directory / "tallies.py").write_text(TALLIES)
@@ -240,7 +245,7 @@ class Trial(Watched):
         reader = Reader(lambda: read(self.cli.directory, seen))
         reader.start()
         try:
-            self._start(["job.yaml", "--out", self.out.name])
+            self._start(["job.yaml", "--out", str(self.out)])
             for act in self._schedule.acts:
                 self._await_running(act.after_s)
                 self._do(act)
@@ -256,7 +261,6 @@ class Trial(Watched):
         truth = fault_points.truth(windows)
         beside = sorted(set(reader.rows).symmetric_difference(truth))
         self.expect((len(reader.rows), beside[:4]), (len(truth), []), "rows")
-        shutil.rmtree(self.cli.directory)
 
     def _start(self, words: Sequence[str]) -> None:
         hosts = ["--hosts", str(self._schedule.hosts)] if self._schedule.hosts > 1 else []
@@ -305,6 +309,8 @@ class Trial(Watched):
             self._launcher.kill()
         elif act.kind == INTERRUPT:
             self._launcher.send_signal(signal.SIGINT)
+        elif self._disk is not None and act.kind == FULL:
+            self._disk.fill()
         else:
             self._tries = []
             return self._command(act)
@@ -325,7 +331,7 @@ class Trial(Watched):
             if (act.kind == GO_ON and self._whole()) or self._launcher.poll() is not None:
                 break  # it did what it was to do, and could not say so
             command = self._command(act)
-        if act.kind == SAVE:
+        if act.kind == SAVE or (act.kind == FULL and self._lives_with_room()):
             return
         self._await_launcher(act)
         if act.kind == GO_ON:
@@ -334,7 +340,20 @@ class Trial(Watched):
             self._go_on(act, self._whole()[0])
         elif act.kind != DRAIN:
             self.wait(self._all_gone, "the end of what a launcher had started")
-            self._start(["--resume", self.out.name])
+            self._start(["--resume", str(self.out)])
+
+    def _lives_with_room(self) -> bool:
+        """After a while there is room again; True when windows are announced then, False when the job ends."""
+        assert self._disk is not None
+        self._sleep(FULL_S)
+        self._disk.make_room()
+        before = len(self.lines("epochs.csv"))
+        self.wait(lambda: self._moves(before) or self._launcher.poll() is not None, "windows, once there is room")
+        return self._launcher.poll() is None
+
+    def _moves(self, before: int) -> bool:
+        self._continue()
+        return len(self.lines("epochs.csv")) > before
 
     def _whole(self) -> list[Path]:
         """The savepoints of the present act that are whole."""
@@ -377,11 +396,11 @@ class Trial(Watched):
 
     def _go_on(self, act: Act, saved: Path) -> None:
         self.wait(self._all_gone, "the end of what a launcher had started")
-        self.out = self.cli.directory / f"out-{len(self._outs)}"
+        self.out = self._root / f"out-{len(self._outs)}"
         self._outs.append(self.out)
         self._begun = 0
         sets = ("--set", f"stages.tally.parallelism={act.tasks}", "--set", f"fault_tolerance={act.scheme}")
-        self._start(["job.yaml", "--out", self.out.name, "--from", saved.name, *sets])
+        self._start(["job.yaml", "--out", str(self.out), "--from", saved.name, *sets])
 
     def _hit(self, hit: Hit) -> None:
         for pid, role, host in list(self._roles()):
@@ -460,11 +479,19 @@ def _lineage(pid: int) -> list[int]:
 def run_one(directory: Path, zookeeper: str, schedule: Schedule) -> dict[str, Any]:
     """Run a schedule, and say what became of it."""
     reason, started = "", time.monotonic()
-    trial = Trial(directory / f"{schedule.number}", zookeeper, schedule)
-    try:
-        trial.run()
-    except AssertionError as wrong:
-        reason = str(wrong)
+    folder, fills = directory / f"{schedule.number}", any(act.kind == FULL for act in schedule.acts)
+    folder.mkdir()
+    with small_disk(folder / "disk", ROOM) if fills else nullcontext() as disk:
+        trial = Trial(folder, zookeeper, schedule, disk)
+        try:
+            trial.run()
+        except AssertionError as wrong:
+            reason = str(wrong)
+            if disk is not None:
+                disk.make_room()
+                shutil.copytree(disk.path, folder / "kept", ignore_dangling_symlinks=True)
+    if not reason:
+        shutil.rmtree(folder)
     about = {"number": schedule.number, "output": schedule.output, "faults": str(schedule), "hits": trial.hits}
     kinds = [act.kind for act in schedule.acts]
     return about | {"acts": kinds, "reason": reason, "seconds": round(time.monotonic() - started, 1)}

@@ -194,9 +194,15 @@ class Cluster:
         return panes
 
     def _summary(self, job: str) -> dict[str, Any]:
-        path = self._outs[job][-1] / "summary.json"
-        self._wait(path.exists, f"the summary of {job}")
-        summary: dict[str, Any] = json.loads(path.read_text())
+        """That of the run that came to the job's end; the one before may have left another there."""
+        path, summary = self._outs[job][-1] / "summary.json", dict[str, Any]()
+
+        def has_completed() -> bool:
+            if path.exists():
+                summary.update(json.loads(path.read_text()))
+            return bool(summary.get("completed"))
+
+        self._wait(has_completed, f"the end of {job}")
         return summary
 
     def _do(self, act: Act) -> None:
