@@ -6,6 +6,7 @@ from collections.abc import Mapping, MutableSequence, Sequence
 from typing import NamedTuple
 
 from riprap.codec.errors import JobFailed
+from riprap.codec.ids import WorkerId
 from riprap.codec.key_groups import GROUPS
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.progress import At, LinkKey, TaskProgress, number_of
@@ -25,6 +26,8 @@ class Beginning(NamedTuple):
     """At a destination: the items of all windows that are closed."""
     names: Sequence[str]
     """Of transactions that the savepoint commits, though its job may have ended before it did."""
+    gone: Sequence[WorkerId] = ()
+    """The tasks that the stage has no more; what they left behind is this task's to drop."""
 
     @property
     def nbytes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -39,6 +39,7 @@ from riprap.engine.worker.operators import Staged, graph_of_stages, input_of, li
 from riprap.engine.worker.standby import CopiedFiles, StandbyOutputs
 from riprap.operators.adapters.stages import ProcessorStage, SinkStage, SourceRows, SourceStage
 from riprap.operators.dataflow import DataflowOperator
+from riprap.operators.outputs.transactional import TransactionalSink
 
 
 class OwnPort(Port, Protocol):
@@ -91,7 +92,16 @@ class WorkerParts:
         task = hosting_task(topology, layout, port, hosted, files, journal, is_first, items, self.window)
         if (beginning := beginning_of(topology, layout)) is not None:
             task.begin_from(beginning)
+            drop_what_is_left(topology, beginning.gone)
         return task
+
+
+def drop_what_is_left(topology: Topology, gone: Iterable[WorkerId]) -> None:
+    """Drop what tasks that are no more had prepared, and nobody commits."""
+    for worker in gone:
+        operator = opened_dataflow(topology, worker)
+        if isinstance(operator, TransactionalSink):
+            operator.abort([])
 
 
 def window_of(topology: Topology) -> Window:

@@ -51,15 +51,18 @@ class FormerTasks:
         accounted = sum(int(part.meta["notes"].get("items", 0)) for part in self.parts)
         is_heir = self.same or self.me.index == 0  # of what cannot be parted
         backups = [_backup(part) for part in self.parts]
-        return Beginning(progress, backups, groups, entries, accounted if is_heir else 0, list(self._names()))
+        gone = [worker for worker in self._workers if self._is_gone(worker)] if is_heir else []
+        return Beginning(progress, backups, groups, entries, accounted if is_heir else 0, list(self._names()), gone)
 
     def _names(self) -> Iterator[str]:
         """Of the transactions that this task commits: those of the task of its name, before it may drop them as left by
         a former incarnation. The first task commits those of tasks that are no more."""
-        tasks = self._tasks[self.me.stage]
         for worker, part in zip(self._workers, self.parts, strict=True):
-            if self.me.index == (worker.index if worker.index < tasks else 0):
+            if self.me.index == (0 if self._is_gone(worker) else worker.index):
                 yield from (name for _, name in part.meta["names"])
+
+    def _is_gone(self, worker: WorkerId) -> bool:
+        return worker.index >= self._tasks[worker.stage]
 
     def _is_same(self, stage: str) -> bool:
         return self.savepoint.tasks(stage) == self._tasks[stage]

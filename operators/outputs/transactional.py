@@ -29,5 +29,9 @@ class TransactionalSink(DataflowOperator):
         raise NotImplementedError
 
     def abort(self, kept: Collection[str]) -> None:
-        """Drop this task's output that is not committed, except for these names: a new incarnation begins."""
+        """Drop this task's output that is not committed, except for these names: a new incarnation begins.
+
+        Where a job begins from a savepoint with fewer tasks, an operator is opened for each task that is no more, and
+        has it dropped in its name.
+        """
         raise NotImplementedError

@@ -26,6 +26,7 @@ from riprap.codec.ids import WorkerId
 from riprap.engine.flow.task import Task
 from riprap.engine.schemes.parts import copies
 from riprap.engine.schemes.parts.chain import BEGINNING, Chain
+from riprap.engine.worker.build import drop_what_is_left
 from riprap.engine.worker.from_savepoint import beginning_of
 from riprap.operators.base import Context
 from riprap.operators.outputs.row_files import RowFiles
@@ -200,6 +201,8 @@ def test_transactions_are_committed_by_the_tasks_that_drop_what_is_left(tasks: i
     shape = {**SHAPES["full"], "stages": SHAPES["full"]["stages"] | {"b": sink}}
     Saving(DataflowCase(MAKERS["aligned"], shape, **LONG, log=[]), FIRST, saved).run_to_savepoint()
     whole = read_savepoint(saved)
+    for index in range(2):
+        (rows / ".staging" / f"part-{index:05d}-open").touch()  # of what came behind the savepoint
     names = [name for index in range(2) for _, name in whole.part(WorkerId("b", index)).meta["names"]]
     assert len({name.rpartition("-")[0] for name in names}) == 2, "both tasks have prepared something"
     case = DataflowCase(MAKERS["aligned"], with_tasks(shape, {"b": tasks}), **LONG, log=[])
@@ -213,7 +216,9 @@ def test_transactions_are_committed_by_the_tasks_that_drop_what_is_left(tasks: i
         for name in beginning.names:
             operator.commit(name)
         operator.abort([])
+        drop_what_is_left(topology, beginning.gone)
     assert {*names} <= {path.name for path in rows.glob("part-*")}
+    assert not list((rows / ".staging").iterdir()), "and nothing is left of tasks that are no more"
 
 
 class BegunWithReplicas(Begun, Copied):
