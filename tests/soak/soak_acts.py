@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,26 +66,30 @@ SCHEMES = (
     "{scheme: stop_the_world, interval_ms: 30}",
     "{scheme: barrier, interval_ms: 30, recovery: local}",
 )
-WORKERS = ("read.0", "read.1", "tally.0", "tally.1", "write.0")
+WORKERS = ("read.0", "read.1", "tally.0", "tally.1", "write.0", "write.1")
 SERVICES = ("agent", "controller", "backup", "zookeeper")
-TASKS_MAX = 4
+TASKS_MAX, WRITERS_MAX = 4, 3
 HOSTS = 3
 STOP_MS = ((200, 1_500), (2_500, 5_000))
 """Briefly, and longer than a worker, a host or a leader may be silent."""
 AROUND_S = (-0.3, 0.6)
 """From an act to the hits around it."""
+EARLY_S = (0.3, 2.0)
+"""From the start of a launcher to hits while the job begins."""
 ACTED_S, ENDED_S = 40.0, 40.0
 FULL_S, ROOM = 1.5, "64m"
 """The time without room, and the room that there is else."""
 
 
-BY_KEY = f"out.send_by_key(numbers % {fault_points.KEYS}, (numbers,))"
-BY_WINDOW_AND_KEY = f"out.send_by_key(items.epoch * {fault_points.KEYS} + numbers % {fault_points.KEYS}, (numbers,))"
-ADDED = f"self.state.add(items.epoch * {fault_points.KEYS} + keys[first:], numbers[first:])"
-TALLIES = fault_points.TALLIES.replace(BY_KEY, BY_WINDOW_AND_KEY).replace(
-    ADDED, "self.state.add(keys[first:], numbers[first:])"
-)
-"""The job of `fault_points`; its stream has the keys of its state, by which other tasks take that over."""
+CHANGES = {
+    f"out.send_by_key(numbers % {fault_points.KEYS}, (numbers,))": "out.send_by_key("
+    f"items.epoch * {fault_points.KEYS} + numbers % {fault_points.KEYS}, (numbers,))",
+    f"self.state.add(items.epoch * {fault_points.KEYS} + keys[first:], ": "self.state.add(keys[first:], ",
+    "out.send((rows,), len(rows))": f"out.send_by_key(keys[mine] // {fault_points.KEYS}, ("
+    f"keys[mine] % {fault_points.KEYS}, totals[mine]))",
+}
+TALLIES = reduce(lambda text, old: text.replace(old, CHANGES[old]), CHANGES, fault_points.TALLIES)
+"""The operators of `fault_points`; the stream has the keys of the state, by which other tasks take that over."""
 
 
 class Hit(NamedTuple):
@@ -100,17 +105,22 @@ class Hit(NamedTuple):
 
 
 class Act(NamedTuple):
-    """What is done once the job has run for so many seconds; `tasks` and `scheme` are those of a next job."""
+    """What is done once the job has run for so many seconds; `tasks`, `writers` (at the end) and `scheme` are those
+    of a next job."""
 
     kind: str
     after_s: float
     hits: tuple[Hit, ...] = ()
+    early: tuple[Hit, ...] = ()
+    """On the next start, so many seconds behind it: mostly before the job runs."""
     tasks: int = 2
+    writers: int = 1
     scheme: str = SCHEMES[0]
 
     def __str__(self) -> str:
-        next_job = f" (then {self.tasks} tasks, {self.scheme})" if self.kind == GO_ON else ""
-        return f"{self.kind}{next_job} after {self.after_s:.2f} s [{', '.join(map(str, self.hits))}]"
+        next_job = f" (then {self.tasks} to {self.writers} tasks, {self.scheme})" if self.kind == GO_ON else ""
+        early = f" and on the next start [{', '.join(map(str, self.early))}]" if self.early else ""
+        return f"{self.kind}{next_job} after {self.after_s:.2f} s [{', '.join(map(str, self.hits))}]{early}"
 
 
 @dataclass(frozen=True)
@@ -120,6 +130,7 @@ class Schedule:
     number: int
     output: str
     scheme: str
+    writers: int
     hosts: int
     acts: tuple[Act, ...]
 
@@ -130,7 +141,7 @@ class Schedule:
 
     def __str__(self) -> str:
         where = f", {self.hosts} hosts" if self.hosts > 1 else ""
-        return f"{self.number}: {self.output}, {self.scheme}{where}; {'; '.join(map(str, self.acts))}"
+        return f"{self.number}: {self.output} by {self.writers}, {self.scheme}{where}; {'; '.join(map(str, self.acts))}"
 
 
 def draw(seed: int, number: int) -> Schedule:
@@ -141,19 +152,23 @@ def draw(seed: int, number: int) -> Schedule:
     kinds = [first, *rng.choices(ACTS, k=rng.choice((0, 0, 1, 2))), DRAIN]
     hosts = rng.choice((1, HOSTS))
     acts = tuple(_act(rng, kind, hosts) for kind in kinds)
-    return Schedule(number, output, rng.choice(SCHEMES), hosts, acts)
+    return Schedule(number, output, rng.choice(SCHEMES), rng.randint(1, WRITERS_MAX), hosts, acts)
 
 
 def _act(rng: random.Random, kind: str, hosts: int) -> Act:
     hits = sorted(_hit(rng, hosts) for _ in range(rng.choice((0, 1, 1, 2, 3))))
-    return Act(kind, round(rng.uniform(0.0, 1.5), 2), tuple(hits), rng.randint(1, TASKS_MAX), rng.choice(SCHEMES))
+    early: list[Hit] = []
+    if kind in (GO_ON, CANCEL, INTERRUPT, KILL) and rng.random() < 0.6:
+        early = sorted(_hit(rng, hosts, EARLY_S) for _ in range(rng.randint(1, 3)))
+    tasks, writers = rng.randint(1, TASKS_MAX), rng.randint(1, WRITERS_MAX)
+    return Act(kind, round(rng.uniform(0.0, 1.5), 2), tuple(hits), tuple(early), tasks, writers, rng.choice(SCHEMES))
 
 
-def _hit(rng: random.Random, hosts: int) -> Hit:
+def _hit(rng: random.Random, hosts: int, at_s: tuple[float, float] = AROUND_S) -> Hit:
     own = [f"host-{number}" for number in range(1, hosts + 1)] if hosts > 1 else []
     targets = tuple(rng.sample([*WORKERS, *SERVICES, *own, *own], rng.choice((1, 1, 2))))
     stopped_ms = rng.randint(*rng.choice(STOP_MS)) if rng.random() < 0.5 else 0
-    return Hit(round(rng.uniform(*AROUND_S), 2), targets, stopped_ms)
+    return Hit(round(rng.uniform(*at_s), 2), targets, stopped_ms)
 
 
 def files(folder: Path, seen: dict[str, list[Row]]) -> list[Row]:
@@ -170,14 +185,14 @@ def _of_parquet(path: Path) -> list[Row]:
     return list(zip(columns["window"], columns["key"], columns["total"], strict=True))
 
 
-def table(folder: Path, _: dict[str, list[Row]]) -> list[Row]:
-    """The rows of the database."""
+def table(folder: Path, name: str = "rows") -> list[Any]:
+    """The rows of a table of the database."""
     if not (folder / "rows.db").exists():
         return []
     connection = sqlite3.connect(folder / "rows.db", timeout=30)
     try:
-        there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone()
-        return connection.execute("SELECT * FROM rows").fetchall() if there else []
+        there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+        return connection.execute(f"SELECT * FROM {name}").fetchall() if there else []
     finally:
         connection.close()
 
@@ -224,6 +239,7 @@ class Trial(Watched):
         (directory / "tallies.py").write_text(TALLIES)
         text = fault_points.TOPOLOGY.partition("\n")[2]
         text = text.replace(_between(text, "write: ", "\n"), OUTPUTS[schedule.output])
+        text = text.replace("partitioning: merge", "partitioning: full")
         text = text.replace(_between(text, "fault_tolerance: ", "\n"), schedule.scheme)
         (directory / "job.yaml").write_text(f"job: {self.job}\n{text}")
         self._outs: list[Path] = [self.out]
@@ -236,16 +252,19 @@ class Trial(Watched):
         self._tries: list[Path] = []
         """The directories of savepoints that were asked for by the present act."""
         self._stopped: list[tuple[float, int]] = []
+        self._early: list[tuple[float, Hit]] = []
+        """The hits that are due while the present job begins, and when."""
         self.hits = 0
 
     def run(self) -> None:
         """Run it to its end, and check everything."""
-        read = table if self._schedule.output == "sqlite" else files
         seen: dict[str, list[Row]] = {}
-        reader = Reader(lambda: read(self.cli.directory, seen))
+        folder, is_table = self.cli.directory, self._schedule.output == "sqlite"
+        reader = Reader(lambda: table(folder) if is_table else files(folder, seen))
         reader.start()
         try:
-            self._start(["job.yaml", "--out", str(self.out)])
+            writers = f"stages.write.parallelism={self._schedule.writers}"
+            self._start(["job.yaml", "--out", str(self.out), "--set", writers])
             for act in self._schedule.acts:
                 self._await_running(act.after_s)
                 self._do(act)
@@ -262,10 +281,11 @@ class Trial(Watched):
         beside = sorted(set(reader.rows).symmetric_difference(truth))
         self.expect((len(reader.rows), beside[:4]), (len(truth), []), "rows")
 
-    def _start(self, words: Sequence[str]) -> None:
+    def _start(self, words: Sequence[str], early: Sequence[Hit] = ()) -> None:
         hosts = ["--hosts", str(self._schedule.hosts)] if self._schedule.hosts > 1 else []
         self._launcher = self.cli.start("run", *words, *hosts, "--json")
         self._begun += 1
+        self._early = [(time.monotonic() + hit.seconds, hit) for hit in early]
 
     def _await_running(self, seconds: float) -> None:
         self.wait(lambda: self._runs() or self._launcher.poll() is not None, "the job to run")
@@ -340,20 +360,23 @@ class Trial(Watched):
             self._go_on(act, self._whole()[0])
         elif act.kind != DRAIN:
             self.wait(self._all_gone, "the end of what a launcher had started")
-            self._start(["--resume", str(self.out)])
+            self._start(["--resume", str(self.out)], act.early)
 
     def _lives_with_room(self) -> bool:
         """After a while there is room again; True when windows are announced then, False when the job ends."""
         assert self._disk is not None
         self._sleep(FULL_S)
         self._disk.make_room()
-        before = len(self.lines("epochs.csv"))
+        before = self._count_announced()
         self.wait(lambda: self._moves(before) or self._launcher.poll() is not None, "windows, once there is room")
         return self._launcher.poll() is None
 
     def _moves(self, before: int) -> bool:
         self._continue()
-        return len(self.lines("epochs.csv")) > before
+        return self._count_announced() > before
+
+    def _count_announced(self) -> int:
+        return sum(len(self.lines(path.name)) for path in self.out.glob("epochs*.csv"))
 
     def _whole(self) -> list[Path]:
         """The savepoints of the present act that are whole."""
@@ -399,8 +422,9 @@ class Trial(Watched):
         self.out = self._root / f"out-{len(self._outs)}"
         self._outs.append(self.out)
         self._begun = 0
-        sets = ("--set", f"stages.tally.parallelism={act.tasks}", "--set", f"fault_tolerance={act.scheme}")
-        self._start(["job.yaml", "--out", str(self.out), "--from", saved.name, *sets])
+        tasks = (f"stages.tally.parallelism={act.tasks}", f"stages.write.parallelism={act.writers}")
+        sets = [word for change in (*tasks, f"fault_tolerance={act.scheme}") for word in ("--set", change)]
+        self._start(["job.yaml", "--out", str(self.out), "--from", saved.name, *sets], act.early)
 
     def _hit(self, hit: Hit) -> None:
         for pid, role, host in list(self._roles()):
@@ -423,6 +447,8 @@ class Trial(Watched):
                 yield pid, role, next((agents[one] for one in lineage if one in agents), "")
 
     def _continue(self, everybody: bool = False) -> None:
+        while self._early and time.monotonic() >= self._early[0][0]:
+            self._hit(self._early.pop(0)[1])
         for at, pid in list(self._stopped):
             if everybody or time.monotonic() >= at:
                 self._stopped.remove((at, pid))
@@ -439,10 +465,14 @@ class Trial(Watched):
         """The windows that were announced, each once by all runs of the job; their number."""
         windows: list[int] = []
         for out in self._outs:
-            lines = (out / "epochs.csv").read_text().splitlines()[1:] if (out / "epochs.csv").exists() else []
-            windows += [int(line.partition(",")[0]) for line in lines if not line.startswith("#")]
+            announced = [self._announced(path) for path in sorted(out.glob("epochs*.csv"))] or [[]]
+            self.expect(announced, [announced[0]] * len(announced), f"windows that all tasks announce in {out.name}")
+            windows += announced[0]
         self.expect(windows, list(range(1, len(windows) + 1)), "windows announced")
         return len(windows)
+
+    def _announced(self, path: Path) -> list[int]:
+        return [int(line.partition(",")[0]) for line in path.read_text().splitlines()[1:] if not line.startswith("#")]
 
     def traces(self) -> Iterator[str]:
         """Of all its runs, its transactions, and nodes too."""
@@ -457,6 +487,7 @@ class Trial(Watched):
                 finally:
                     disconnect(client)
         yield from map(str, (self.cli.directory / "rows/.staging").glob("*"))
+        yield from (f"prepared row {row}" for row in table(self.cli.directory, "rows__prepared")[:3])
 
 
 def _between(text: str, start: str, end: str) -> str:

@@ -47,7 +47,6 @@ WORD_SCHEMES = (
     ("{scheme: partially_active, checkpoint_s: 0.2}", ""),
     ("mini_batch", "upstream_backup"),
     ("upstream_backup", "mini_batch"),
-    ("upstream_backup", "{scheme: partially_active, checkpoint_s: 0.2}"),
 )
 """Of the job, and of its second stage if that has its own."""
 COUNT_WORDS = f"""\
@@ -131,7 +130,7 @@ class Cluster:
 
     def _write(self) -> None:
         fault_points.write_job(self.directory)
-        rows = fault_points.TOPOLOGY.partition("\n")[2].partition("fault_tolerance: ")[0]
+        rows = fault_points.TOPOLOGY.partition("\n")[2].partition("fault_tolerance: ")[0].replace("merge", "full")
         own = f", fault_tolerance: {self.schedule.words[1]}" if self.schedule.words[1] else ""
         words = COUNT_WORDS.replace("OWN", own)
         panes = test_panes.JOB.partition("\n")[2]
