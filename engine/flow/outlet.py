@@ -335,11 +335,16 @@ class Outlet:
         link.waiting.appendleft(last)
 
     def pending(self) -> Iterator[tuple[LinkKey, Block]]:
-        """Blocks put out and not acknowledged, in order: a new incarnation must be able to send them again."""
+        """Blocks put out and not acknowledged, in order: a new incarnation must be able to send them again. So must it
+        the last punctuation or feedback, whoever has it: that may be a receiver whose scheme saves nothing."""
         for link in (min((link, *link.twins), key=first_kept) for link in self.links.values()):
             is_kept_there = link.placed and not link.retains  # what retains has it in `held` too
             on_the_way = self.port.kept(link.joint.edge, link.to) if is_kept_there else []
-            for block in chain(link.held, on_the_way, link.waiting):
+            blocks = chain(link.held, on_the_way, link.waiting)
+            first, last = next(blocks, None), link.last if link.joint.is_awaited and not link.retains else None
+            if last is not None and (first is None or number_of(last) < number_of(first)):
+                yield link.key, last
+            for block in chain([] if first is None else [first], blocks):
                 yield link.key, block
 
     def put_back(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:

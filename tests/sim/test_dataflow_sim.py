@@ -137,6 +137,18 @@ def test_nobody_waits_for_feedback_that_follows_from_the_end_of_a_window_that_is
         run(DataflowCase({"scheme": "none"}, TWICE_MERGED, **FAULTS["two-at-once"]), seed, "that_is_lost")
 
 
+@pytest.mark.parametrize("name", ["upstream_backup", "approximate"])
+def test_who_remembers_nothing_gets_the_last_feedback_from_a_sender_that_was_restored(name: str) -> None:
+    """Both have died. Whoever had taken that in had acknowledged it, so its sender had no need to send it again."""
+    scheme = EXACT | {"approximate": APPROXIMATE}
+    stages = SHAPES["bsp"]["stages"]
+    own = {"a": stages["a"] | {"fault_tolerance": {"scheme": "none"}}, "b": stages["b"]}
+    shape = SHAPES["bsp"] | {"stages": own}
+    case = DataflowCase(scheme[name], shape, items=60, heavy=False, kills=3, kill_at_once=3, kill_until_s=0.3)
+    for seed in range(FIRST, FIRST + 16 * SEEDS):
+        run(case, seed, f"gets_the_last_feedback and {name}")
+
+
 def test_nobody_waits_for_a_state_that_is_due_after_more_than_it_may_send() -> None:
     """A stage of upstream_backup saves its state, and acknowledges, each 1 % of the items; the one before it sends no
     more than gamma without that."""
