@@ -101,7 +101,7 @@ class Drawn:
                 options = {"back": ",".join(fed.get(name, ()))}
             module = "dataflow_jobs" if stage["operator"] == "Circulate" else "random_operators"
             stage |= {"operator": f"{module}:{stage['operator']}", "options": options}
-        if self.name in (*OF_STAGES, "approximate") and rng.random() < 0.5:
+        if self.name in (*OF_STAGES, "approximate", "none") and rng.random() < 0.5:
             self._mix()
         if self.name in (*OF_STAGES, "approximate", "none") and rng.random() < 0.4:
             self._code()
@@ -163,7 +163,9 @@ class Drawn:
     def _mix(self) -> None:
         """Stages with schemes of their own."""
         rng = self.rng
-        schemes = OF_STAGES if self.name in OF_STAGES else (*OF_STAGES, "approximate")
+        loops = any(stage["operator"].endswith("Circulate") for stage in self.stages.values())  # wait for what is lost
+        exact = loops or (self.name in OF_STAGES and rng.random() < 0.5)
+        schemes = OF_STAGES if exact else (*OF_STAGES, "approximate", "none")
         for stage in self.stages.values():
             if rng.random() < 0.5:
                 own = rng.choice(schemes)
@@ -235,12 +237,10 @@ class Drawn:
 
     def factors(self) -> dict[str, Any]:
         """How often each source's items come to each stage."""
-        found: dict[str, dict[str, int]] = {name: {} for name in self.stages}
-        for name in self.stages:
-            if name.startswith("s"):
-                found[name] = {name: 1}
         edges = [edge for edge in self.edges if "mode" in edge]
-        left = [name for name in self.stages if not name.startswith("s")]
+        reached = {edge["to"] for edge in edges}
+        found: dict[str, dict[str, int]] = {name: {} if name in reached else {name: 1} for name in self.stages}
+        left = [name for name in self.stages if name in reached]
         while left:
             for name in list(left):
                 into = [edge for edge in edges if edge["to"] == name]
