@@ -14,8 +14,8 @@ HANDSHAKE_MS = 3000
 BACKLOG = 256
 """Connections that wait to be accepted."""
 KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_PROBES = 60, 10, 3
-"""A caller may vanish with its host, without a word: its connection is given up after so long a silence, when none of the
-probes is answered."""
+"""A caller may vanish with its host, without a word: its connection is given up after so long a silence, when no probe
+is answered."""
 
 
 def serve_with(socket: zmq.Socket[Any], pair: KeyPair, domain: str) -> None:
