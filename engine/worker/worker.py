@@ -76,7 +76,7 @@ class Worker:
         self._keys = WorkerKeys.read(spec["keys"])
         self.network = Network(bytes_max, arena=arena, keys=self._keys.own)
         self.ipc = self.network.bind(f"ipc://@{socket_name(topology.job, self.me, self.incarnation)}")
-        self.tcp = self.network.bind(f"tcp://{spec['address']}:0") if spec["address"] else ""
+        self.tcp = listen(self.network, spec["address"], spec["host"]) if spec["address"] else ""
         log = EventLog(self.run_dir / "events.jsonl")
         roots = Roots(topology.input_paths)
         self.port = WorkerPort(
@@ -337,6 +337,17 @@ class Worker:
             **self.port.counts,
             **(self.outputs.stats(self.task) if self.outputs is not None else {}),
         }
+
+
+def listen(network: Network, address: str, host: str) -> str:
+    """The endpoint at which workers of other hosts reach this one; JobFailed where that is no address of this host."""
+    try:
+        return network.bind(f"tcp://{address}:0")
+    except OSError as error:
+        raise JobFailed(
+            f"no worker can listen at {address}, which the agent of {host} has for its address: {error.strerror}",
+            "start that agent again, with --address if it chooses another than you wish; then run the job again",
+        ) from error
 
 
 def socket_name(job: str, me: WorkerId, incarnation: Incarnation) -> str:
