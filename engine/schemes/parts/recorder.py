@@ -265,7 +265,6 @@ class Recovered:
         elif before is not None and self.copies:  # the state is still that of before
             self.progress.included, self.progress.partial = before.included, before.partial
             self.progress.done, self.progress.heard = before.done, before.heard
-            self.progress.feedback = before.feedback
         for link, *fields, width in part.meta["extras"]:
             block = block_of(fields, arrays[count : count + width])
             self._extras[tuple(link), number_of(block)] = block

@@ -441,6 +441,16 @@ def test_feedback_that_overtook_is_not_processed_twice() -> None:
     assert [made.number for made in recovered.unprocessed()] == [1, 3]
 
 
+def test_the_windows_whose_feedback_has_come_are_those_of_the_newest_record() -> None:
+    """What put it out is told that it is safe, as of all that closes a window: it does not come a second time."""
+    bench = Bench()
+    bench.save()
+    bench.progress.epoch, bench.progress.feedback = 2, {(3, 0): 2}
+    bench.recorder.save_progress(())
+    progress = bench.restored()[1]
+    assert (progress.epoch, progress.feedback) == (2, {(3, 0): 2})
+
+
 def test_what_the_store_refuses_is_saved_later_in_its_order() -> None:
     bench = Bench()
     bench.port.full = True
