@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -43,6 +44,8 @@ class RowFiles(TransactionalSink):
         self._writer: Any = None
         self._schema: pyarrow.Schema | None = None
         self._task = ""
+        self._open = Path()
+        """The file that is being written; this incarnation's alone, for one before it that was suspended may go on."""
 
     def open(self, context: Context) -> None:
         """ConfigError where the directory cannot be made."""
@@ -72,14 +75,14 @@ class RowFiles(TransactionalSink):
         return items.count
 
     def _opened(self, schema: pyarrow.Schema) -> Any:
-        path = self._staging / f"{self._task}open"
+        self._open = self._staging / f"{self._task}open-{uuid4().hex}"
         if self._format == "parquet":
             from pyarrow.parquet import ParquetWriter
 
-            return ParquetWriter(path, schema)
+            return ParquetWriter(self._open, schema)
         from pyarrow.csv import CSVWriter
 
-        return CSVWriter(str(path), schema)
+        return CSVWriter(str(self._open), schema)
 
     def pre_commit(self, checkpoint: int) -> str | None:
         if self._writer is None:
@@ -87,9 +90,8 @@ class RowFiles(TransactionalSink):
         self._writer.close()
         self._writer = None
         name = f"{self._task}{checkpoint:012d}.{self._format}"
-        path = self._staging / f"{self._task}open"
-        _sync(path)
-        os.replace(path, self._staging / name)
+        _sync(self._open)
+        os.replace(self._open, self._staging / name)
         _sync(self._staging)
         return name
 

@@ -124,8 +124,9 @@ def test_transactions_without_checkpoints_are_refused(cli: Cli) -> None:
     assert "is at_least_once, and alignment is unaligned" in ended.stderr
 
 
-def test_rows_are_seen_once_across_a_savepoint(cli: Cli) -> None:
-    """The job ends with it; what it had prepared and not committed yet the next one commits."""
+@pytest.mark.parametrize("kills", [("--fault", "kill:write.0@80%"), ()], ids=["killed", "undisturbed"])
+def test_rows_are_seen_once_across_a_savepoint(cli: Cli, kills: tuple[str, ...]) -> None:
+    """The job ends with it; what it had prepared and not committed yet the next one commits, and drops the rest."""
     numbered(cli.directory / "numbers", ROWS)
     (cli.directory / "numbered.py").write_text(NUMBERED)
     (cli.directory / "copy.yaml").write_text(
@@ -139,6 +140,7 @@ def test_rows_are_seen_once_across_a_savepoint(cli: Cli) -> None:
     process.communicate(timeout=60)
     before = files(cli.directory / "rows")
     assert 0 < len(before) < ROWS
-    ended = cli.answer("run", "copy.yaml", "--out", "second", "--from", "saved", "--fault", "kill:write.0@80%")
+    ended = cli.answer("run", "copy.yaml", "--out", "second", "--from", "saved", *kills)
     assert ended.returncode == 0, ended.stderr
     assert sorted(files(cli.directory / "rows")) == list(range(ROWS)), "all of the input, each row once"
+    assert not list((cli.directory / "rows/.staging").glob("*")), "nothing is left behind"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,24 @@ def test_rows_are_seen_once_their_checkpoint_is_whole_and_twice_committed_is_onc
     assert read() == [(1, 2), (3, 4)]
     assert sink.pre_commit(8) and read() == [(1, 2), (3, 4)]
     assert sink.pre_commit(9) is None, "nothing came"
+
+
+def test_a_former_life_that_goes_on_takes_nothing_from_the_next(
+    made: tuple[Callable[[int], TransactionalSink], Read],
+) -> None:
+    """Its host was suspended, with a barrier before it, until another had taken its place."""
+    make, read = made
+    former = make(0)
+    put(former, (1, 1))
+    sink = make(0)
+    sink.abort([])
+    put(sink, (2, 2))
+    with suppress(OSError):  # what it had put out is gone
+        former.pre_commit(7)
+    name = sink.pre_commit(8)
+    assert name
+    sink.commit(name)
+    assert read() == [(2, 2)]
 
 
 def test_a_new_life_commits_what_its_checkpoint_names_and_drops_the_rest(
