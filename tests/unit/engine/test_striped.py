@@ -328,6 +328,27 @@ def test_a_lazy_sink_asks_the_living_for_k_pieces(lost: tuple[int, ...]) -> None
         assert np.array_equal(array, job.sent[1, 0, i][1].arrays[0])
 
 
+def test_a_question_that_a_full_link_does_not_take_is_asked_again() -> None:
+    """Nothing else need come that would have the row looked at."""
+    job = LazyEpochs([3] * 4)
+    job.end()
+    for i in (1, 2, 3):
+        job.answer(0, i)
+    job.port.rooms = dict.fromkeys(job.port.rooms, 0)
+    job.port.alarms.clear()
+    job.kill(job.holder(0, 0))
+    assert not job.questions() and job.port.alarms
+    job.port.rooms = dict.fromkeys(job.port.rooms, 64)
+    job.alarm()
+    questions = job.questions()
+    assert len(questions) == K
+    ready = [entry for worker, pieces in questions for entry in job.hand_out(worker, pieces)]
+    assert list(decoded(ready)) == [0] and closed(ready) == [1]
+    job.port.alarms.clear()
+    job.alarm()
+    assert not job.port.alarms and not job.questions()
+
+
 def test_another_is_asked_when_one_that_was_asked_dies() -> None:
     job = LazyEpochs([3] * 4)
     job.end()
