@@ -184,10 +184,8 @@ class LocalBarrier(Barrier):
         most = max(self._told_of.values(), key=lambda turns: turns.end)
         self._told_of.clear()
         place, self._is_ordered = self._turns.end, True
-        if most.end <= place:
-            return
-        links = most.links(place)
-        if most.start > place or max(links) >= len(self._index):
+        links = most.links(place) if most.end > place else []
+        if links and (most.start > place or max(links) >= len(self._index)):
             raise JobFailed(
                 f"{self.bench.layout.me} cannot take blocks in the same order again: it took more of them between two"
                 " that it put out than one of these can tell of, or a receiver tells of links that it does not have",
@@ -200,6 +198,8 @@ class LocalBarrier(Barrier):
             if not self._again and not self.bench.inbox:
                 self._again, self._lets_in = None, True
             return True
+        if not self._is_ordered:
+            return False
         if self._lets_in:
             self._lets_in = False
             if self._line is not None and self._line.turn is not None:

@@ -301,3 +301,15 @@ def test_what_was_on_its_way_keeps_the_number_of_tasks(tmp_path: Path) -> None:
         if not IS_WHOLE:
             break
     assert held, "no feedback was on its way: the case says nothing"
+
+
+def test_a_savepoint_under_local_recovery_holds_nothing_on_its_way(tmp_path: Path) -> None:
+    """What waits until a lost task knows its order comes before the line: else no stage beside it can be rescaled."""
+    for seed in range(FIRST + 16, FIRST + 16 + SEEDS):  # of the first 25 that one found it
+        directory = tmp_path / str(seed)
+        case = DataflowCase(EXACT["local"], "keyed", **LONG, kills=6, kill_until_s=0.4, log=[])
+        made = Saving(case, seed, directory)
+        made.run_to_savepoint()
+        whole = read_savepoint(directory)
+        moving = {str(worker) for worker in made.nodes if whole.fields(worker)["moving"]}
+        assert not moving, f"seed {seed}: items were on their way to {sorted(moving)}"
