@@ -118,7 +118,7 @@ class Drawn:
         rng = self.rng
         if self._needs_loop and name == "m0":
             return "Circulate"
-        kinds = ["Pass", "Summed", "Closed"]
+        kinds = ["Pass", "Summed", "Prepared", "Closed"]
         if self.name not in ("upstream_backup", "approximate", "none", "at_least_once"):
             kinds += ["Marked"]
         if self.name not in ("approximate", "none", "local", "tentative", "replay"):

@@ -77,6 +77,19 @@ class Summed(Routed):
         pass
 
 
+class Prepared(Summed):
+    """The same; its blocks are prepared, on another thread perhaps."""
+
+    def prepare(self, items: Items) -> Items:
+        rows = rows_of(items)
+        return items._replace(arrays=(rows, rows.sum(axis=0)))
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        rows, total = items.arrays
+        assert (total == rows.sum(axis=0)).all()
+        return super().process_data(items._replace(arrays=(rows,)), first, out)
+
+
 class Closed(Routed):
     """Sends the sum of each key of a window when that is closed, and forgets it."""
 
