@@ -63,9 +63,9 @@ class Option:
             return f"one of {', '.join(self.choices)}"
         words = []
         if self.low is not None:
-            words.append(f"{'above' if self.above else 'from'} {self.low:g}")
+            words.append(f"{'above' if self.above else 'from'} {_bound(self.low)}")
         if self.high is not None:
-            words.append(f"{'below' if self.below else 'to'} {self.high:g}")
+            words.append(f"{'below' if self.below else 'to'} {_bound(self.high)}")
         return " ".join(words) + (", or .inf" if self.infinite else "")
 
 
@@ -104,6 +104,11 @@ class Parameter:
         if self.option is None or (value is None and self.nullable):
             return True
         return _is_of(self.type, value) and self.option.admits(value)
+
+
+def _bound(value: float) -> str:
+    """Whole numbers in full: nobody knows 16777216 by 1.67772e+07."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:g}"
 
 
 def spelled(value: Any) -> str:

@@ -82,3 +82,16 @@ def test_a_subclass_of_other_options_is_checked_by_those_of_its_base() -> None:
 def test_what_nobody_described_is_not_checked() -> None:
     assert [option.signature for option in options_of(Undescribed).values()] == ["a: any value"]
     assert takes_any(Undescribed) and not takes_any(Sample) and options_of(object) == {}
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (Option("the width", low=1, high=2**24), "from 1 to 16777216"),
+        (Option("a share", low=0, above=True, high=0.5), "above 0 to 0.5"),
+        (Option("a bound", low=1e-9, high=1e300), "from 1e-09 to 1e+300"),
+        (Option("any"), ""),
+    ],
+)
+def test_bounds_are_told_in_full(option: Option, words: str) -> None:
+    assert option.range == words
