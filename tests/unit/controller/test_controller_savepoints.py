@@ -105,6 +105,21 @@ def test_a_job_goes_on_after_any_other_savepoint() -> None:
     assert driver.logged("savepoint") == [("/save", 1)] and driver.status["phase"] == "RUNNING"
 
 
+def test_a_savepoint_that_is_made_is_not_made_over_while_its_client_cannot_see_it_yet() -> None:
+    """The parts of a later checkpoint would lie beside a savepoint.json of this one."""
+    driver = LoggingDriver()
+    driver.take(driver.core.savepoint("s", "job", "/save", False, driver.now))
+    record = driver.decide()
+    driver.take(driver.core.savepoint("s", "job", "/save", False, driver.now))
+    driver.confirm_write(record)
+    driver.confirm = True
+    assert driver.logged("savepoint") == [("/save", 1)]
+    driver.pass_time(1.0)
+    assert driver.told[0] == 2 and "savepoint" not in driver.sent[-1]["jobs"]["job"]["view"]
+    driver.hear(source_0={"checkpoint": 2}, sink_0={"checkpoint": 2})
+    assert driver.logged("savepoint") == [("/save", 1)]
+
+
 @pytest.mark.parametrize("under_way", [False, True])
 def test_a_job_does_not_end_with_a_savepoint_that_nobody_awaits_any_more(under_way: bool) -> None:
     """Its client was interrupted, or has told its user that it gave up."""
