@@ -115,7 +115,7 @@ class Coordinator:
         """The last that became whole, unless somebody was lost since."""
         self.wanted: dict[str, WantedSavepoint] = {}
         """By directory."""
-        self._made: set[str] = set()
+        self.made: set[str] = set()
         """The directories of savepoints that are whole, though nobody may see that there yet."""
         self._next = marks.reserved + 1
         self._due_at = now + pace.interval_s
@@ -139,10 +139,8 @@ class Coordinator:
         return self.pending.savepoint if self.pending is not None else ""
 
     def want(self, savepoint: str, ends: bool, now: float) -> None:
-        """Make the next checkpoint a savepoint, in this directory; one that is wanted stays so if asked for again, and
-        one that is made is not made over."""
-        if savepoint in self._made:
-            return
+        """Make the next checkpoint a savepoint, in this directory, which is none of those `made`; one that is wanted
+        stays so if asked for again."""
         known = self.wanted.get(savepoint)
         self.wanted[savepoint] = WantedSavepoint(known.ends if known else ends, now)
 
@@ -189,7 +187,7 @@ class Coordinator:
         self.pending, self.failures, self._decided = None, 0, pending.number
         self.marks = self.marks._replace(completed=pending.number)
         self._due_at = max(self._due_at, now + self.pace.min_pause_s)
-        self._made |= {pending.savepoint} - {""}
+        self.made |= {pending.savepoint} - {""}
         wanted = self.wanted.pop(pending.savepoint, None)
         ends = wanted is not None and wanted.ends
         return Whole(pending.number, pending.triggered_at, now, pending.savepoint, ends)

@@ -223,6 +223,8 @@ class Core:
                 f"job {name} makes no checkpoints, so there is no savepoint of it",
                 f"set fault_tolerance.scheme to {CHECKPOINTING[0]}",
             )
+        if job.phase not in TERMINAL and directory in (job.parting, *job.checkpoints.made):
+            return [Reply(ticket, {"job": name})]  # it is about to be seen, and the job may be ending with it
         if job.phase not in (Phase.RUNNING, Phase.RECOVERING):
             raise ConfigError(f"job {name} is {job.phase}", "ask while it runs")
         job.checkpoints.want(directory, stop, now)

@@ -84,8 +84,11 @@ def _await(client: Client, job: str, path: Path, stop: bool, deadline: float) ->
     """The savepoint, once it is whole; RiprapError after the deadline, or when the job ends first."""
     from riprap.backupserver.savepoint import MANIFEST, read_savepoint
 
+    def is_whole() -> bool:
+        return manifest.exists() and manifest.read_bytes().endswith(b"\n")
+
     manifest, asked_at = path / MANIFEST, 0.0
-    while not manifest.exists() or not manifest.read_bytes().endswith(b"\n"):
+    while not is_whole():
         now = time.monotonic()
         if now > deadline:
             raise RiprapError(
@@ -93,7 +96,11 @@ def _await(client: Client, job: str, path: Path, stop: bool, deadline: float) ->
                 f"see `riprap checkpoints {job}`, or raise --timeout",
             )
         if now - asked_at > ASK_AGAIN_S:
-            client.savepoint(job, str(path), stop)
+            try:
+                client.savepoint(job, str(path), stop)
+            except ConfigError:
+                if not is_whole():  # since it was looked for: the job may have ended with it
+                    raise
             asked_at = now
         time.sleep(LOOK_S)
     return read_savepoint(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from riprap.backupserver.savepoint import Savepoint
+from riprap.backupserver.savepoint import FORMAT, MANIFEST, Savepoint
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.engine.cli import rescale, savepoint
 from riprap.engine.run import cluster_start, preflight, savepoint_checks
@@ -92,3 +93,17 @@ def test_a_savepoint_that_is_refused_leaves_no_directory_of_its_own(tmp_path: Pa
         with pytest.raises(ConfigError, match="no job nowhere"):
             savepoint.make_savepoint(client, "nowhere", tmp_path / name, stop=False, timeout_s=60)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_savepoint_with_which_a_job_has_ended_meanwhile_is_found(tmp_path: Path) -> None:
+    """The question comes just behind the look for it, and there is no job any more that could answer."""
+    path = tmp_path / "saved"
+
+    def refuse(job: str, directory: str, stop: bool) -> None:
+        fields = {"format": FORMAT, "job": job, "checkpoint": 7, "topology": {"stages": {}}}
+        (path / MANIFEST).write_text(json.dumps(fields) + "\n")
+        raise ConfigError("job words is CANCELLED", "ask while it runs")
+
+    client: Any = SimpleNamespace(savepoint=refuse)
+    found = savepoint.make_savepoint(client, "words", path, stop=True, timeout_s=60)
+    assert found.checkpoint == 7

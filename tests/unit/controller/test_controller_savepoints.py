@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from test_controller_core import TOPOLOGY, Driver
 
+from riprap.codec.errors import ConfigError
 from riprap.controller.actions import Action, Log
 from riprap.controller.checkpoints import STOP_LEASE_S
 from riprap.controller.core import Core
@@ -89,12 +90,16 @@ def test_a_job_that_ends_with_a_savepoint_does_so_under_whoever_leads_when_it_is
     assert not driver.logged("savepoint")
     driver.confirm_write(record)
     assert driver.logged("savepoint") == [("/save", 1)] and driver.status["phase"] == "CANCELLING"
+    driver.take(driver.core.savepoint("s", "job", "/save", True, driver.now))  # by a client that does not see it yet
+    with pytest.raises(ConfigError, match="is CANCELLING"):
+        driver.core.savepoint("t", "job", "/other", True, driver.now)
     stored, _ = JobRecord.from_json(record.to_json(1), "/job")
     assert stored.phase == "RUNNING", "it has decided to cancel, and dies before that is durable"
     driver.confirm, spec = True, driver.persists[-1].spec
     driver.core = Core(2, "next", lambda topology: restart_lost, {"job": (spec, stored)}, {"h1": "i1"}, driver.now)
     driver.hear()
     assert driver.status["phase"] == "CANCELLING"
+    driver.take(driver.core.savepoint("s", "job", "/save", True, driver.now))
     assert driver.logged("savepoint") == [("/save", 1)] * 2
 
 
