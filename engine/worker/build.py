@@ -92,13 +92,15 @@ class WorkerParts:
         task = hosting_task(topology, layout, port, hosted, files, journal, is_first, items, self.window)
         if (beginning := beginning_of(topology, layout)) is not None:
             task.begin_from(beginning)
-            drop_what_is_left(topology, [*beginning.gone, *([layout.me] if is_first else [])])
+            if isinstance(hosted.operator, TransactionalSink):
+                drop_what_is_left(topology, [*beginning.gone, *([layout.me] if is_first else [])])
         return task
 
 
 def drop_what_is_left(topology: Topology, workers: Iterable[WorkerId]) -> None:
-    """Drop what tasks of the savepoint's job had prepared, and nobody commits: those that are no more, and, before they
-    prepare anything, those of the new job. Later incarnations of these do so as they are restored."""
+    """Drop what tasks of a transactional stage had prepared for the savepoint's job, and nobody commits: those that are
+    no more, and, before they prepare anything, those of the new job. Later incarnations of these do so as they are
+    restored."""
     for worker in workers:
         operator = opened_dataflow(topology, worker)
         if isinstance(operator, TransactionalSink):
