@@ -200,7 +200,8 @@ class Peer:
             self._join()
         if self._retry_at and now > self._retry_at:
             self.ask()
-        nbytes = sum(size for _, size in self._under_way)
+        is_late = now > self._unanswered_at + patience_s
+        nbytes = sum(size for _, size in self._under_way) if is_late else 0
         patience_s += nbytes / self._slowest
         if self._cut or now > self._unanswered_at + patience_s:
             if self._answers and nbytes and not self._cut:  # it lives, so perhaps these took longer on their way
