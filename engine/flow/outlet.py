@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -340,11 +339,11 @@ class Outlet:
         for link in (min((link, *link.twins), key=first_kept) for link in self.links.values()):
             is_kept_there = link.placed and not link.retains  # what retains has it in `held` too
             on_the_way = self.port.kept(link.joint.edge, link.to) if is_kept_there else []
-            blocks = chain(link.held, on_the_way, link.waiting)
-            first, last = next(blocks, None), link.last if link.joint.is_awaited and not link.retains else None
-            if last is not None and (first is None or number_of(last) < number_of(first)):
+            blocks = [*link.held, *on_the_way, *link.waiting]
+            last = link.last if link.joint.is_awaited and not link.retains else None
+            if last is not None and (not blocks or number_of(last) < number_of(blocks[0])):
                 yield link.key, last
-            for block in chain([] if first is None else [first], blocks):
+            for block in blocks:
                 yield link.key, block
 
     def put_back(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
