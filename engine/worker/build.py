@@ -93,18 +93,18 @@ class WorkerParts:
         if (beginning := beginning_of(topology, layout)) is not None:
             task.begin_from(beginning)
             if isinstance(hosted.operator, TransactionalSink):
-                drop_what_is_left(topology, [*beginning.gone, *([layout.me] if is_first else [])])
+                if is_first:  # later incarnations do so as they are restored
+                    hosted.operator.abort([])
+                drop_what_is_left(topology, beginning.gone)
         return task
 
 
 def drop_what_is_left(topology: Topology, workers: Iterable[WorkerId]) -> None:
-    """Drop what tasks of a transactional stage had prepared for the savepoint's job, and nobody commits: those that are
-    no more, and, before they prepare anything, those of the new job. Later incarnations of these do so as they are
-    restored."""
+    """Drop what tasks of a transactional stage that are no more had prepared, and nobody commits."""
     for worker in workers:
         operator = opened_dataflow(topology, worker)
-        if isinstance(operator, TransactionalSink):
-            operator.abort([])
+        assert isinstance(operator, TransactionalSink)
+        operator.abort([])
 
 
 def window_of(topology: Topology) -> Window:
