@@ -187,7 +187,8 @@ class Coordinator:
         self.pending, self.failures, self._decided = None, 0, pending.number
         self.marks = self.marks._replace(completed=pending.number)
         self._due_at = max(self._due_at, now + self.pace.min_pause_s)
-        self.made |= {pending.savepoint} - {""}
+        if pending.savepoint:
+            self.made.add(pending.savepoint)
         wanted = self.wanted.pop(pending.savepoint, None)
         ends = wanted is not None and wanted.ends
         return Whole(pending.number, pending.triggered_at, now, pending.savepoint, ends)
