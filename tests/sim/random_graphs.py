@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from dataflow_jobs import BUCKETS
-from dataflow_simulator import DataflowCase, DataflowSimulation, Rows
+from dataflow_simulator import DataflowCase, DataflowSimulation, Rows, run_or_replay
 from random_operators import KEYS, MARKS
 
 from riprap.codec.ids import WorkerId
@@ -48,6 +48,8 @@ JOBS: dict[str, dict[str, Any]] = {
     "at_least_once": BARRIER | {"guarantee": "at_least_once"},
 }
 EXACT = tuple(name for name in JOBS if name not in ("none", "approximate", "at_least_once"))
+LEADS_AWAY = "no data edge touches it"
+"""The reason for which a graph that is drawn may be refused: its loop sends to another stage alone."""
 OF_STAGES = ("mini_batch", "reactive", "upstream_backup")
 """Exact schemes that a stage may have of its own."""
 
@@ -341,6 +343,19 @@ def drawn_topology(drawn: Drawn, start_from: Path | None = None) -> tuple[Topolo
         return None, problems
     topology = resolved(TOPOLOGY.validate_python(values))
     return replace(topology, links=replace(topology.links, block_bytes=drawn.rng.choice([16, 64]))), []
+
+
+def is_as_the_model_says(kind: type[Graph], drawn: Drawn, file: str, scheme: str) -> bool:
+    """Simulate a graph; AssertionError where it comes to something else. False for one that is refused, which may be
+    for one reason alone."""
+    topology, problems = drawn_topology(drawn)
+    if topology is None:
+        assert all(problem.wrong == LEADS_AWAY for problem in problems), f"seed {drawn.seed}: {problems}"
+        return False
+    simulation = kind(drawn, topology, drawn.case())
+    run_or_replay(simulation, file, scheme)
+    assert not (wrong := verdict(simulation)), f"seed {drawn.seed}: {wrong}"
+    return True
 
 
 def verdict(simulation: Graph) -> str:

@@ -10,11 +10,9 @@ import os
 
 import pytest
 from dataflow_simulator import run_or_replay
-from random_graphs import EndlessGraph, Graph, drawn_topology
-from random_graphs import verdict as verdict_of_graph
+from random_graphs import EndlessGraph, Graph, is_as_the_model_says
 from random_segments import JOBS, DrawnSegments
 from random_training import OTHERS, SPREADING, EndlessTraining, RandomTraining, drawn_case, verdict
-from test_random_graphs_sim import EXPECTED
 
 SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "2"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
@@ -42,11 +40,5 @@ def _train(kind: type[RandomTraining], scheme: str, seed: int) -> None:
 @pytest.mark.parametrize("scheme", JOBS)
 def test_random_graphs_with_coded_stages_are_as_the_plain_model_says(scheme: str) -> None:
     for seed in range(FIRST, FIRST + SEEDS):
-        drawn = DrawnSegments(seed, (scheme,))
-        topology, problems = drawn_topology(drawn)
-        if topology is None:
-            assert all(problem.wrong == EXPECTED for problem in problems), f"seed {seed}: {problems}"
-            continue
-        simulation = (EndlessGraph if seed % 3 == 0 else Graph)(drawn, topology, drawn.case())
-        run_or_replay(simulation, __file__, scheme)
-        assert not (wrong := verdict_of_graph(simulation)), f"seed {seed}: {wrong}"
+        kind = EndlessGraph if seed % 3 == 0 else Graph
+        is_as_the_model_says(kind, DrawnSegments(seed, (scheme,)), __file__, scheme)
