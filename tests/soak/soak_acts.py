@@ -36,6 +36,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/scenarios")]
 import fault_points  # noqa: E402
 import pyarrow.parquet  # noqa: E402
 from full_disk import SmallDisk, small_disk  # noqa: E402
+from hits import Hit, Hitting  # noqa: E402
 from soaking import Wrong, main, run_each, with_kept  # noqa: E402
 from watched import Cli, Watched  # noqa: E402
 
@@ -90,18 +91,6 @@ CHANGES = {
 }
 TALLIES = reduce(lambda text, old: text.replace(old, CHANGES[old]), CHANGES, fault_points.TALLIES)
 """The operators of `fault_points`; the stream has the keys of the state, by which other tasks take that over."""
-
-
-class Hit(NamedTuple):
-    """So many seconds behind an act (negative: before it) these are stopped for a while, or (0) killed."""
-
-    seconds: float
-    targets: tuple[str, ...]
-    stopped_ms: int = 0
-
-    def __str__(self) -> str:
-        how = f"stop {self.stopped_ms} ms" if self.stopped_ms else "kill"
-        return f"{how} {'+'.join(self.targets)} at {self.seconds:+.2f} s"
 
 
 class Act(NamedTuple):
@@ -252,10 +241,9 @@ class Trial(Watched):
         self._saves = 0
         self._tries: list[Path] = []
         """The directories of savepoints that were asked for by the present act."""
-        self._stopped: list[tuple[float, int]] = []
+        self.hitting = Hitting()
         self._early: list[tuple[float, Hit]] = []
         """The hits that are due while the present job begins, and when."""
-        self.hits = 0
 
     def run(self) -> None:
         """Run it to its end, and check everything."""
@@ -428,13 +416,8 @@ class Trial(Watched):
         self._start(["job.yaml", "--out", str(self.out), "--from", saved.name, *sets], act.early)
 
     def _hit(self, hit: Hit) -> None:
-        for pid, role, host in list(self._roles()):
-            if role in hit.targets or host in hit.targets:
-                self.hits += 1
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP if hit.stopped_ms else signal.SIGKILL)
-                if hit.stopped_ms:
-                    self._stopped.append((time.monotonic() + hit.stopped_ms / 1000, pid))
+        named = {*hit.targets}
+        self.hitting.hit(hit, [pid for pid, role, host in self._roles() if not named.isdisjoint((role, host))])
 
     def _roles(self) -> Iterator[tuple[int, str, str]]:
         """Its processes by role, which their logs are named after, and the host that they are of."""
@@ -450,11 +433,7 @@ class Trial(Watched):
     def _continue(self, everybody: bool = False) -> None:
         while self._early and time.monotonic() >= self._early[0][0]:
             self._hit(self._early.pop(0)[1])
-        for at, pid in list(self._stopped):
-            if everybody or time.monotonic() >= at:
-                self._stopped.remove((at, pid))
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
+        self.hitting.go_on(everybody)
 
     def _check_end(self) -> None:
         summary = json.loads(self._said[0])
@@ -524,7 +503,7 @@ def run_one(directory: Path, zookeeper: str, schedule: Schedule) -> dict[str, An
                 shutil.copytree(disk.path, folder / "kept", ignore_dangling_symlinks=True)
     if not reason:
         shutil.rmtree(folder)
-    about = {"number": schedule.number, "output": schedule.output, "faults": str(schedule), "hits": trial.hits}
+    about = {"number": schedule.number, "output": schedule.output, "faults": str(schedule), "hits": trial.hitting.hits}
     kinds = [act.kind for act in schedule.acts]
     return about | {"acts": kinds, "reason": reason, "seconds": round(time.monotonic() - started, 1)}
 

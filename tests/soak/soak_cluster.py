@@ -15,7 +15,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -31,6 +30,7 @@ import fault_points  # noqa: E402
 import soak_acts  # noqa: E402
 import soak_endless  # noqa: E402
 import test_panes  # noqa: E402
+from hits import Hit, Hitting  # noqa: E402
 from soaking import Wrong, main, run_each, with_kept  # noqa: E402
 from watched import GONE_S, Cli  # noqa: E402
 
@@ -74,7 +74,7 @@ class Act(NamedTuple):
     kind: str
     job: str
     after_s: float
-    hits: tuple[soak_acts.Hit, ...]
+    hits: tuple[Hit, ...]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.job} after {self.after_s:.2f} s [{', '.join(map(str, self.hits))}]"
@@ -109,7 +109,7 @@ def draw(seed: int, number: int) -> Schedule:
             restarts -= targets[0] in SERVICES
             stopped = rng.random() < 0.4
             stopped_ms = rng.randint(*rng.choice(soak_acts.STOP_MS)) if stopped else 0
-            hits.append(soak_acts.Hit(round(rng.uniform(*soak_acts.AROUND_S), 2), tuple(targets), stopped_ms))
+            hits.append(Hit(round(rng.uniform(*soak_acts.AROUND_S), 2), tuple(targets), stopped_ms))
         acts.append(Act(rng.choice(may[job]), job, round(rng.uniform(0.0, 1.5), 2), tuple(sorted(hits))))
     return Schedule(number, rng.choice(soak_acts.SCHEMES), words, tuple(acts))
 
@@ -122,8 +122,7 @@ class Cluster:
         self.directory, self.schedule = directory, schedule
         self._cli = Cli(directory)
         self.deadline = time.monotonic() + DEADLINE_S
-        self._stopped: list[tuple[float, int]] = []
-        self.hits = 0
+        self.hitting = Hitting()
         self._lines = soak_endless.text()
         self._outs = {job: [directory / f"out-{job}"] for job in (ROWS, WORDS, PANES)}
         self._write()
@@ -162,11 +161,11 @@ class Cluster:
             ends = {job: self._summary(job) for job in self._outs}
             for job in self._outs:
                 self._repeat("forget", job)
-            self._continue(everybody=True)
+            self.hitting.go_on(everybody=True)
             self._obey("down")
             self._check_traces()
         finally:
-            self._continue(everybody=True)
+            self.hitting.go_on(everybody=True)
             self._cli.kill_all()
             read.finish()
         panes = self._check(ends, read, truth)
@@ -269,7 +268,7 @@ class Cluster:
             if time.monotonic() > by:
                 command.kill()
                 raise Wrong(f"a command hung: {command.args!r}; {command.communicate()[1][-500:]}")
-            self._continue()
+            self.hitting.go_on()
             time.sleep(0.005)
         out, err = command.communicate()
         if "Traceback" in err:
@@ -293,7 +292,7 @@ class Cluster:
 
     def _wait(self, condition: Any, what: str) -> None:
         while not condition():
-            self._continue()
+            self.hitting.go_on()
             if time.monotonic() > self.deadline:
                 raise Wrong(f"it hung: waited in vain for {what}; see {self.directory}")
             time.sleep(0.02)
@@ -303,18 +302,12 @@ class Cluster:
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self._continue()
+            self.hitting.go_on()
             time.sleep(0.005)
 
     # hits
-    def _hit(self, hit: soak_acts.Hit) -> None:
-        for pid, role in list(self._roles()):
-            if role in hit.targets:
-                self.hits += 1
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP if hit.stopped_ms else signal.SIGKILL)
-                if hit.stopped_ms:
-                    self._stopped.append((time.monotonic() + hit.stopped_ms / 1000, pid))
+    def _hit(self, hit: Hit) -> None:
+        self.hitting.hit(hit, [pid for pid, role in self._roles() if role in hit.targets])
 
     def _roles(self) -> Iterator[tuple[int, str]]:
         for pid, words in self._cli.commands().items():
@@ -322,13 +315,6 @@ class Cluster:
                 role = Path(os.readlink(f"/proc/{pid}/fd/1")).stem
                 if role != "agent" or _is_first(pid, words):
                     yield pid, role
-
-    def _continue(self, everybody: bool = False) -> None:
-        for at, pid in list(self._stopped):
-            if everybody or time.monotonic() >= at:
-                self._stopped.remove((at, pid))
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
 
     def _check_traces(self) -> None:
         by = time.monotonic() + GONE_S
@@ -370,7 +356,12 @@ def run_one(directory: Path, schedule: Schedule, truth: dict[str, Any]) -> dict[
         reason = str(wrong)
     about = {"number": schedule.number, "faults": str(schedule), "words": " + ".join(filter(None, schedule.words))}
     kinds = [act.kind for act in schedule.acts]
-    found = {"acts": kinds, "hits": cluster.hits, "reason": reason, "seconds": round(time.monotonic() - started, 1)}
+    found = {
+        "acts": kinds,
+        "hits": cluster.hitting.hits,
+        "reason": reason,
+        "seconds": round(time.monotonic() - started, 1),
+    }
     return about | found
 
 

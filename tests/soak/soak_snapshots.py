@@ -32,6 +32,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/scenarios")]
 
 import numpy as np  # noqa: E402
 from fault_points import Reader  # noqa: E402
+from hits import Hit, Hitting  # noqa: E402
 from snapshot_jobs import CASES, JOBS, Results  # noqa: E402
 from soaking import Wrong, main, run_each, with_kept  # noqa: E402
 from watched import DEADLINE_S, Cli, Watched  # noqa: E402
@@ -52,18 +53,6 @@ LASTS_S = 3.0
 STOP_MS = (200, 1_500)
 DISK_MB, DISK_TIMES, MEMORY_MB, MEMORY_TIMES = 16.0, 2.0, 64.0, 1.3
 """A job that is disturbed may use so many times as much, and so much more."""
-
-
-class Hit(NamedTuple):
-    """So many seconds after the job has begun to run, these are hit: stopped for a while, or (0) killed."""
-
-    seconds: float
-    targets: tuple[str, ...]
-    stopped_ms: int = 0
-
-    def __str__(self) -> str:
-        how = f"stop {self.stopped_ms} ms" if self.stopped_ms else "kill"
-        return f"{how} {'+'.join(self.targets)} at {self.seconds:.2f} s"
 
 
 @dataclass(frozen=True)
@@ -186,8 +175,8 @@ class Trial(Watched):
         text = self._kind.topology(schedule.section)
         (directory / "job.yaml").write_text(f"job: {self.job}\n{text.partition(chr(10))[2]}")
         self._disk_mb = 0.0
-        self._hits = self._attempts = 0
-        self._stopped: list[tuple[float, int]] = []
+        self._attempts = 0
+        self._hitting = Hitting()
         """When they go on, and the processes that stand still."""
 
     def run(self) -> Ended:
@@ -198,13 +187,13 @@ class Trial(Watched):
             summary = self._run()
             self._check(summary)
         finally:
-            self._continue(everybody=True)
+            self._hitting.go_on(everybody=True)
             self.cli.kill_all()
             reader.finish()
         if reader.wrong:
             raise Wrong(f"a reader was wrong: {reader.wrong[:3]}")
         use = Use(self._disk_mb, max(summary["peak_rss_mb"].values()))
-        return Ended(self._kind.found(self.out), use, self._hits, self._attempts)
+        return Ended(self._kind.found(self.out), use, self._hitting.hits, self._attempts)
 
     def _run(self) -> dict[str, Any]:
         left, begun_s = list(self._schedule.hits), 0.0
@@ -231,13 +220,13 @@ class Trial(Watched):
                 launcher.kill()
                 raise Wrong(f"it hung; after {DEADLINE_S:.0f} s it said: {launcher.communicate()[1][-1500:]}")
             self._look_at_disk()
-            self._continue()
+            self._hitting.go_on()
             runs_at = runs_at or self._runs_at()
             if runs_at and left and time.monotonic() >= runs_at + left[0].seconds - begun_s:
                 hit = left.pop(0)
                 if LAUNCHER in hit.targets:
-                    self._hits += 1
-                    self._continue(everybody=True)
+                    self._hitting.hits += 1
+                    self._hitting.go_on(everybody=True)
                     launcher.kill()
                     launcher.communicate()
                     return
@@ -257,13 +246,7 @@ class Trial(Watched):
 
     def _hit(self, hit: Hit) -> None:
         targets = {*hit.targets} | ({*self._kind.workers} if ALL in hit.targets else set())
-        for pid, role in self._roles():
-            if role in targets:
-                self._hits += 1
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP if hit.stopped_ms else signal.SIGKILL)
-                if hit.stopped_ms:
-                    self._stopped.append((time.monotonic() + hit.stopped_ms / 1000, pid))
+        self._hitting.hit(hit, [pid for pid, role in self._roles() if role in targets])
 
     def _roles(self) -> Iterator[tuple[int, str]]:
         """Its processes by role: a worker's or a service's log is named after it."""
@@ -272,13 +255,6 @@ class Trial(Watched):
                 role = Path(os.readlink(f"/proc/{pid}/fd/1")).stem
                 if role != "agent" or "agent" in words:  # spare workers have that log too
                     yield pid, role
-
-    def _continue(self, everybody: bool = False) -> None:
-        for at, pid in list(self._stopped):
-            if everybody or time.monotonic() >= at:
-                self._stopped.remove((at, pid))
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
 
     def _look_at_disk(self) -> None:
         used = 0
