@@ -130,6 +130,7 @@ class LinkPort:
 
     links: Links
     send: Callable[..., bool]
+    room: Callable[[Edge, WorkerId], int]
     unacknowledged: Callable[[Edge, WorkerId], int]
     kept: Callable[[Edge, WorkerId], list[Block]]
     ack: Callable[..., None]
@@ -141,7 +142,7 @@ class LinkPort:
         """Set the links."""
         self.links = links
         self.send, self.ack, self.limit = links.send, links.ack, links.limit
-        self.unacknowledged, self.kept = links.unacknowledged, links.kept
+        self.room, self.unacknowledged, self.kept = links.room, links.unacknowledged, links.kept
         self.incarnation, self.is_up = links.incarnation, links.is_up
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

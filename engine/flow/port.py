@@ -41,6 +41,9 @@ class Port(Protocol):
         Urgent blocks, a barrier or what waits before one, may take some places beyond it.
         """
 
+    def room(self, edge: Edge, to: WorkerId) -> int:
+        """Blocks that the link's window still takes; 0 while the peer is down."""
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Memory for a payload, where it need not be copied on its way to workers of this host."""
 

@@ -16,8 +16,9 @@ PIECES_MAX = 1000  # (row, s_index) pairs in one control message, so that its he
 
 LAG_SHARES = 3
 LAG_BLOCKS_MIN = 32
-"""A worker with more unacknowledged hangs or lags, and sits out the epoch; small epochs are acknowledged in groups.
-Invariant: a link's window holds this and one more share."""
+"""A worker with more unacknowledged hangs or lags, and sits out the epoch; small epochs are acknowledged in groups. So
+does one whose link is full: large blocks fill a window of bytes sooner.
+Invariant: a window of blocks holds this and one more share."""
 
 
 class Dealer(Half):
@@ -63,7 +64,8 @@ class Dealer(Half):
         if len(quick) < self.enough:
             quick = workers
         behind = max(LAG_BLOCKS_MIN, LAG_SHARES * self.share(block_count, max(1, len(quick))))
-        late = {w for w in workers if port.unacknowledged(self.layout.data, w) > behind}
+        data = self.layout.data
+        late = {w for w in workers if port.unacknowledged(data, w) > behind or port.room(data, w) <= 0}
         self.active = len(set(quick) - late)
         if self.active < self.enough or not self._goes_on_without(late, port.now()):
             return False

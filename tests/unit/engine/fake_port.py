@@ -59,6 +59,8 @@ class FakePort:
         self.author = str(layout.me)
         self.window = window
         self.rooms: dict[WorkerId, int] = dict.fromkeys(self.lives, window)
+        self.heavy: set[WorkerId] = set()
+        """Workers whose links are full by bytes, however few blocks are on the way."""
         self.sent: list[tuple[Edge, WorkerId, Block]] = []
         self.acked: list[tuple[Any, ...]] = []
         self.saved: list[tuple[str, Epoch, dict[str, Any], tuple[np.ndarray, ...]]] = []
@@ -76,7 +78,7 @@ class FakePort:
         return True
 
     def room(self, edge: Edge, to: WorkerId) -> int:
-        return self.rooms[to] if to in self.up else 0
+        return self.rooms[to] if to in self.up - self.heavy else 0
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return np.empty(shape, dtype)

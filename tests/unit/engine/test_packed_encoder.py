@@ -92,6 +92,18 @@ def test_a_row_that_nothing_comes_for_is_filled_once_it_has_been_silent(encoder:
     assert len(encoder.sent(encoder.layout.data)) == 4
 
 
+def test_a_row_waits_for_links_that_are_full_by_bytes(encoder: Encoder) -> None:
+    """Else its pieces are skipped, and come only when the decoder has asked for them."""
+    encoder.port.heavy = set(encoder.layout.processors)
+    assert not encoder.sender.send(block(1)) and not encoder.sent(encoder.layout.data)
+    encoder.port.heavy = {encoder.layout.processors[1]}
+    assert encoder.sender.send(block(1)) and encoder.sender.send(block(2))
+    assert {to for edge, to, _ in encoder.port.sent if edge == encoder.layout.data}.isdisjoint(encoder.port.heavy)
+    assert len(encoder.sent(encoder.layout.data)) == 3, "a row has k + r pieces, and there are three places for them"
+    (word,) = [one for one in encoder.sent(encoder.layout.punctuation) if "participants" in one.meta]
+    assert len(word.meta["participants"]) == 3
+
+
 def test_what_is_safe_is_forgotten_and_the_rest_kept_for_the_decoders_next_life(encoder: Encoder) -> None:
     for number in range(1, 7):
         encoder.sender.send(block(number))

@@ -24,7 +24,8 @@ from task_parts import (
 
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
-from riprap.codec.ids import Epoch
+from riprap.codec.ids import Epoch, WorkerId
+from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.progress import At, Heard
 from riprap.operators.adapters.stages import SourceRows
 from riprap.operators.base import Source
@@ -146,7 +147,15 @@ def test_a_source_never_waits_for_a_dead_or_slow_processor() -> None:
     while not pieces(port, task):
         task.work()
     port.kill(processor(3))
-    port.rooms[processor(4)] = 1
+    send: Any = port.send
+
+    def fill_up(edge: Edge, to: WorkerId, block: Block, urgent: bool = False) -> bool:
+        """A link that has room again when a row begins."""
+        left = send(edge, to, block)
+        port.rooms[processor(4)] = int(edge == task.segment.layout.punctuation)
+        return left
+
+    port.send = fill_up  # type: ignore[method-assign]
     emit(task)
     lives = [word.meta["participants"] for word in words(port, task)]
     assert lives[0]["processor.3"] == 1, "it got its piece"
