@@ -129,6 +129,7 @@ class Collector(Half):
         self.committed, self.current = epoch, Epoch(epoch + 1)
 
     def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
+        self.waiting.forget(worker)
         if worker == self.layout.partner:
             for ledger in self.ledgers.values():
                 ledger.await_punctuation()
@@ -209,8 +210,8 @@ class Collector(Half):
     def ask(self, port: Port, ledger: Ledger, epoch: Epoch, row: int, lacking: list[int]) -> None:
         """Ask the source to send data blocks of a row again; it answers to whom it did."""
         pieces = [(row, i) for i in lacking]
-        if pieces and port.send(
-            self.layout.commit, self.layout.partner, Block(Kind.RESEND, epoch, meta={"pieces": pieces})
-        ):
+        if pieces:
+            question = Block(Kind.RESEND, epoch, meta={"pieces": pieces})
+            self.waiting.send(port, self.layout.commit, self.layout.partner, question)
             ledger.asked |= set(pieces)
             port.report("ask", epoch=epoch, row=row, s_indexes=lacking)

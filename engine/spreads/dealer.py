@@ -117,6 +117,7 @@ class Dealer(Half):
         self.emitted = self.committed = epoch
         self._log.clear()
         self._owed.clear()
+        self.waiting.forget(self.layout.partner)
 
     def on_epoch(self, port: Port, epoch: Epoch) -> None:
         self.emitted = epoch
@@ -142,24 +143,24 @@ class Dealer(Half):
         self.resend(port)
         return ()
 
-    @property
-    def owes(self) -> bool:
-        """True when nobody could be sent what the sink lacks: all were down, or had no room."""
-        return bool(self._owed)
+    def flush(self, port: Port) -> None:
+        super().flush(port)
+        if self._owed:
+            self.resend(port)
 
     def resend(self, port: Port) -> None:
-        """Send what the sink lacks to whoever is alive, and tell the sink to whom."""
+        """Send what the sink lacks to whoever is alive, and tell the sink to whom. The rest is owed until one of them
+        has room."""
         moved: dict[Epoch, list[tuple[int, int, str, int]]] = {}
-        owed, self._owed = self._owed, {}
-        for epoch, row, s_index in owed:
-            if epoch <= self.committed:
-                continue
-            to = self._helper(port, self._log[epoch][row * self.k + s_index])
-            if to is None:
-                self._owed[epoch, row, s_index] = None
-                continue
-            port.count("resent_blocks")
-            moved.setdefault(epoch, []).append((row, s_index, str(to), port.incarnation(to)))
+        while self._owed:
+            epoch, row, s_index = place = next(iter(self._owed))
+            if epoch > self.committed:
+                to = self._helper(port, self._log[epoch][row * self.k + s_index])
+                if to is None:
+                    break
+                port.count("resent_blocks")
+                moved.setdefault(epoch, []).append((row, s_index, str(to), port.incarnation(to)))
+            del self._owed[place]
         for epoch, pieces in moved.items():
             for start in range(0, len(pieces), PIECES_MAX):
                 self._punctuate(port, epoch, {"moved": pieces[start : start + PIECES_MAX]})
@@ -174,4 +175,5 @@ class Dealer(Half):
         return None
 
     def _punctuate(self, port: Port, epoch: Epoch, meta: dict) -> None:
-        port.send(self.layout.punctuation, self.layout.partner, Block(Kind.PUNCTUATION, epoch, meta=meta))
+        word = Block(Kind.PUNCTUATION, epoch, meta=meta)
+        self.waiting.send(port, self.layout.punctuation, self.layout.partner, word)

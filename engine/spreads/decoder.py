@@ -157,6 +157,11 @@ class SegmentDecoder:
         for worker in layout.processors:
             self.port.send(layout.feedback, worker, Block(Kind.FEEDBACK, self.whole))
 
+    def flush(self) -> None:
+        """Ask what there was no room for."""
+        if self.half is not None:
+            self.half.flush(self.port)
+
     def on_worker_failed(self, worker: WorkerId) -> list[Block]:
         """A worker is down. What an encoder had not finished comes again from its next incarnation."""
         if worker == self.sender:

@@ -106,20 +106,13 @@ class SegmentEncoder:
         if not self._begun:
             return []
         self.half.on_receive(self.port, edge, sender, block)
-        self._await_room()
         self.on_safe(min(block.meta.get("safe", 0), self._sent))
         return []
 
-    def _await_room(self) -> None:
-        if self.half.owes:  # no event tells that there is room
-            self.alarms.set(self.resend, LINGER_S)
-
-    def resend(self) -> list[Block]:
-        """Send again what nobody had room for."""
+    def flush(self) -> None:
+        """Send what there was no room for."""
         if self._begun:
-            self.half.resend(self.port)
-            self._await_room()
-        return []
+            self.half.flush(self.port)
 
     def on_safe(self, count: int) -> None:
         """So many of the blocks sent to the decoder's present incarnation are safe."""

@@ -101,6 +101,11 @@ class SegmentEndTask(Task):
         else:
             self._take_through(end, end.on_block(edge, sender, block))
 
+    def work(self) -> bool:
+        for end in self.ends:
+            end.flush()
+        return super().work()
+
     def on_worker_failed(self, worker: WorkerId) -> None:
         super().on_worker_failed(worker)
         if any(isinstance(end, RowsEncoder) and end.to == worker for end in self.ends):

@@ -11,6 +11,7 @@ the engine.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -30,6 +31,35 @@ class WholeRow(NamedTuple):
 Ready = Iterable[Block | WholeRow]
 
 
+class Waiting:
+    """Sends blocks, each once its link has room and in the order of its link. No alarm is needed: what makes room, the
+    news of a peer or its acknowledgement, wakes the task, which flushes in every turn."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[tuple[Edge, WorkerId], deque[Block]] = {}
+
+    def send(self, port: Port, edge: Edge, to: WorkerId, block: Block) -> None:
+        """Send a block, now or later."""
+        waiting = self._blocks.get((edge, to))
+        if waiting is not None:
+            waiting.append(block)
+        elif not port.send(edge, to, block):
+            self._blocks[edge, to] = deque((block,))
+
+    def flush(self, port: Port) -> None:
+        """Send what there is room for now."""
+        for (edge, to), waiting in list(self._blocks.items()):
+            while waiting and port.send(edge, to, waiting[0]):
+                waiting.popleft()
+            if not waiting:
+                del self._blocks[edge, to]
+
+    def forget(self, worker: WorkerId) -> None:
+        """What waits for an incarnation that is over is not for the next one."""
+        for place in [place for place in self._blocks if place[1] == worker]:
+            del self._blocks[place]
+
+
 class Half:
     """Called by the thread that owns the task; it must not block or keep array views beyond what it needs. Each half
     overrides the hooks of its role and inherits the rest.
@@ -37,6 +67,11 @@ class Half:
 
     def __init__(self, layout: SegmentLayout) -> None:
         self.layout = layout
+        self.waiting = Waiting()
+
+    def flush(self, port: Port) -> None:
+        """Send what had no room before. Called in every turn of the task."""
+        self.waiting.flush(port)
 
     def admits(self, block: Block) -> bool:
         """True when an honest peer can have sent this after all that came before; asked before its link takes it.

@@ -37,8 +37,6 @@ from riprap.engine.spreads.shelf import Shelf
 from riprap.engine.spreads.stripe import Pieces, Row
 
 T = TypeVar("T")
-ASK_AGAIN_S = 0.01
-"""After which a question is asked again that a full link did not take."""
 
 
 class StripingSource(Dealer):
@@ -362,8 +360,6 @@ class LazySink(StripingSink):
         super().__init__(layout, options)
         self._asked: dict[Row, dict[int, tuple[WorkerId, Incarnation]]] = {}
         self._questions: dict[WorkerId, list[tuple[int, int]]] = {}
-        self._refused = False
-        """True when a link had no room for a question, which is to be asked again."""
 
     def gather(self, port: Port, ledger: Ledger, row: Row, data_count: int, stuck: list[int]) -> None:
         super().gather(port, ledger, row, data_count, stuck)
@@ -388,24 +384,11 @@ class LazySink(StripingSink):
         now = port.now()
         for start in range(0, len(pieces), PIECES_MAX):
             part = pieces[start : start + PIECES_MAX]
-            if not port.send(self.layout.feedback, worker, Block(Kind.RESEND, self.current, meta={"pieces": part})):
-                for row, i in part:
-                    self._asked[self.current, row].pop(i, None)
-                self._refused = True
-                continue
+            question = Block(Kind.RESEND, self.current, meta={"pieces": part})
+            self.waiting.send(port, self.layout.feedback, worker, question)
             port.count("asked_pieces", len(part))
             self.hedge.owes(worker, len(part), now)
         self._set_alarm(port)
-
-    def _set_alarm(self, port: Port) -> None:
-        super()._set_alarm(port)
-        if self._refused:
-            port.alarm(ASK_AGAIN_S)
-
-    def on_alarm(self, port: Port) -> Ready:
-        refused, self._refused = self._refused, False
-        ready = super().on_alarm(port)
-        return [*ready, *self.progress(port)] if refused else ready
 
     def on_epoch(self, port: Port, epoch: Epoch) -> None:
         super().on_epoch(port, epoch)

@@ -139,13 +139,43 @@ def test_what_is_to_be_sent_again_waits_for_room(encoder: Encoder) -> None:
     sent = []
     for room in (0, 1, 1):
         encoder.port.rooms[layout.processors[3]] = room
-        encoder.port.clock += LINGER_S
-        for owner in encoder.alarms.due():
-            owner()  # type: ignore[operator]
+        encoder.sender.flush()
         sent.append(encoder.port.sent_on(layout.data)[whole:])
     assert [len(pieces) for pieces in sent] == [0, 1, 1]
     assert [(to, piece.key.s_index) for to, piece in sent[1]] == [(layout.processors[3], 1)]
     assert encoder.sent(layout.punctuation)[-1].meta == {"moved": [(0, 1, str(layout.processors[3]), 1)]}
+
+
+def test_words_wait_for_room_in_their_order(encoder: Encoder) -> None:
+    """A decoder that lacks one waits for the row for ever."""
+    layout, decoder = encoder.layout, encoder.layout.partner
+    encoder.sender.send(block(1))
+    encoder.port.rooms[decoder] = 0
+    encoder.sender.send(block(2))
+    question = Block(Kind.RESEND, Epoch(first_row(1) + 1), meta={"pieces": [[0, 1]]})
+    encoder.sender.on_block(layout.commit, decoder, question)
+    assert len(encoder.sent(layout.punctuation)) == 1, "where the stream begins"
+    for _ in range(3):
+        encoder.port.rooms[decoder] = 1
+        encoder.sender.flush()
+    _, word, moved = encoder.sent(layout.punctuation)
+    assert word.meta["blocks"] == 2 and [piece[:2] for piece in moved.meta["moved"]] == [(0, 1)]
+
+
+def test_a_word_that_waits_dies_with_its_decoder(encoder: Encoder) -> None:
+    encoder.sender.send(block(1))
+    encoder.port.rooms[C] = 0
+    encoder.sender.send(block(2))
+    encoder.port.kill(C)
+    encoder.sender.on_worker_failed(C)
+    encoder.port.sent.clear()
+    encoder.port.restart(C)
+    encoder.port.rooms[C] = 64
+    encoder.sender.flush()
+    assert not encoder.port.sent
+    encoder.sender.send(block(1))
+    encoder.sender.flush()
+    assert [one.epoch - first_row(1) for one in encoder.sent(encoder.layout.punctuation)] == [1], "where it goes on"
 
 
 def test_a_decoder_that_is_down_gets_nothing(encoder: Encoder) -> None:

@@ -335,18 +335,45 @@ def test_a_question_that_a_full_link_does_not_take_is_asked_again() -> None:
     for i in (1, 2, 3):
         job.answer(0, i)
     job.port.rooms = dict.fromkeys(job.port.rooms, 0)
-    job.port.alarms.clear()
     job.kill(job.holder(0, 0))
-    assert not job.questions() and job.port.alarms
+    job.sink.flush(job.port)
+    assert not job.questions()
     job.port.rooms = dict.fromkeys(job.port.rooms, 64)
-    job.alarm()
+    job.sink.flush(job.port)
     questions = job.questions()
     assert len(questions) == K
     ready = [entry for worker, pieces in questions for entry in job.hand_out(worker, pieces)]
     assert list(decoded(ready)) == [0] and closed(ready) == [1]
-    job.port.alarms.clear()
-    job.alarm()
-    assert not job.port.alarms and not job.questions()
+    job.sink.flush(job.port)
+    assert not job.questions()
+
+
+def test_a_question_to_the_source_waits_for_room_and_is_asked_once() -> None:
+    """More died than parity makes up for, and nothing else need come."""
+    job = Epochs([3] * 4)
+    job.end()
+    job.port.rooms[source()] = 0
+    for i in range(R + 1):
+        job.kill(job.holder(0, i))
+    sent = []
+    for room in (0, 1, 1):
+        job.port.rooms[source()] = room
+        job.sink.flush(job.port)
+        sent.append([block.meta["pieces"] for _, block in job.port.sent_on(COMMIT) if block.kind == Kind.RESEND])
+    assert not sent[0] and sent[1][:1] == [[(0, 0), (0, 1), (0, 2)]] and sent[2][:2] == sent[1]
+
+
+def test_a_question_that_waits_dies_with_its_source() -> None:
+    job = Epochs([3] * 4)
+    job.end()
+    job.port.rooms[source()] = 0
+    for i in range(R + 1):
+        job.kill(job.holder(0, i))
+    job.kill(source())
+    job.port.restart(source())
+    job.port.rooms[source()] = 64
+    job.sink.flush(job.port)
+    assert not [block for _, block in job.port.sent_on(COMMIT) if block.kind == Kind.RESEND], "it deals all anew"
 
 
 def test_another_is_asked_when_one_that_was_asked_dies() -> None:
