@@ -21,6 +21,9 @@ from riprap.engine.wire.trace import Trace
 class Network:
     """Sockets, threads and rings of one worker process."""
 
+    message_bytes_max: int
+    """The bound on header plus frames of one message."""
+
     def __init__(
         self,
         max_message_bytes: int,

@@ -84,7 +84,7 @@ cdef class Network:
     cdef dict by_peer
     cdef End** ends  # of all of them
     cdef int end_count
-    cdef size_t message_bytes_max
+    cdef readonly size_t message_bytes_max
     cdef unsigned int last_link
     cdef size_t moved  # received since the last wait, as Pump.moved
     cdef bint started

@@ -15,7 +15,7 @@ from riprap.backupserver.savepoint import write_part
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.events import EventLog
-from riprap.codec.header import Header, encode_behind
+from riprap.codec.header import HEADER_BYTES_MAX, Header, encode_behind
 from riprap.codec.ids import Epoch, Incarnation, Round, Seq, WorkerId
 from riprap.engine.flow.channels import Channels
 from riprap.engine.flow.edges import Edge, Neighbourhood
@@ -64,6 +64,7 @@ class WorkerPort(OrdinaryWire, LinkPort):
         self.author = ""
         self.confirm_s = float("inf")
         """Time in which the backup servers must confirm something of what was saved, before the worker gives up."""
+        self._payload_bytes_max = network.message_bytes_max - HEADER_BYTES_MAX
         self._by_frames = False
         self._confirmation = Confirmation()
         self._connections: dict[WorkerId, int] = {}
@@ -134,23 +135,27 @@ class WorkerPort(OrdinaryWire, LinkPort):
     def _forward(self, connection: int, edge: Edge, to: WorkerId, block: Block) -> bool:
         """Send a block alone; False when it is lost on the way: the next HELLO brings those back that have a number.
 
-        JobFailed when it is larger than a message may be.
+        JobFailed when it is larger than a message may be, by reference too: no job depends on where its tasks run.
         """
         self._check_current()
         refer = None if self._by_frames else self.lender.refer(to, block)
         index, name = edge
         try:
             header, frames = encode_behind(self._prefixes[index], block, refer)
+            sent = sum(map(_nbytes, frames)) if frames else 0
+            shared = block.nbytes - sent if refer else 0
+            if sent + shared > self._payload_bytes_max:
+                bound = self._payload_bytes_max
+                raise ValueError(f"a message of {sent + shared} bytes is over the bound of {bound}")
             has_left = self.network.send(connection, header, frames)
         except ValueError as error:
             raise JobFailed(f"{self.me} cannot send a {block.kind.name} to {to}: {error}", SMALLER) from error
         if not has_left:
             self.counts["ring_full"] += 1
             return False
-        sent = sum(map(_nbytes, frames)) if frames else 0
         self.bytes_sent[name] += len(header) + sent
         if refer:
-            self.bytes_shared[name] += block.nbytes - sent
+            self.bytes_shared[name] += shared
         return True
 
     def reply(self, edge: Edge, to: WorkerId, kind: Kind, seq: Seq, room: int = 0) -> None:

@@ -17,6 +17,7 @@ from network_pairs import DEADLINE_S, endpoint
 from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.events import EventLog
+from riprap.codec.header import HEADER_BYTES_MAX
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
 from riprap.engine.flow.channels import Channels, side_count
 from riprap.engine.flow.edges import Edge
@@ -64,9 +65,9 @@ class Task:
 class End:
     """A port with its network and its task."""
 
-    def __init__(self, me: WorkerId, events: Path) -> None:
+    def __init__(self, me: WorkerId, events: Path, shared_bytes: int) -> None:
         around: Any = Around(me)
-        arena, refusal = open_arena(len(around.receivers()), side_count(around), MIB)
+        arena, refusal = open_arena(len(around.receivers()), side_count(around), shared_bytes)
         self.network, self.task = Network(MIB, arena=arena), Task()
         self.bound = self.network.bind(endpoint("ipc"))
         self.network.start()
@@ -83,8 +84,8 @@ class End:
 
 
 @contextmanager
-def ends(events: Path) -> Iterator[tuple[End, End]]:
-    sender, receiver = End(SENDER, events), End(RECEIVER, events)
+def ends(events: Path, shared_bytes: int = MIB) -> Iterator[tuple[End, End]]:
+    sender, receiver = End(SENDER, events, shared_bytes), End(RECEIVER, events, shared_bytes)
     sender.port.connect(RECEIVER, receiver.bound, None, shares_memory=True)  # type: ignore[arg-type]
     sender.port.links.raise_(RECEIVER, Incarnation(1))
     receiver.port.links.raise_(SENDER, Incarnation(1))
@@ -153,10 +154,19 @@ def test_the_last_offer_of_a_peer_that_is_down_is_not_taken(tmp_path: Path) -> N
         assert not receiver.task.blocks
 
 
-def test_a_block_too_large_for_a_message_fails_the_job_by_name(tmp_path: Path) -> None:
-    with ends(tmp_path / "events.jsonl") as (sender, _):
-        block = Block(Kind.DATA, Epoch(1), items=1, arrays=(np.zeros(MIB),))
-        said = r"^source\.0 cannot send a DATA to sink\.0: a message of 8\d+ bytes"
+@pytest.mark.parametrize("by_reference", [False, True], ids=["as frames", "by reference"])
+def test_a_block_too_large_for_a_message_fails_the_job_by_name(tmp_path: Path, by_reference: bool) -> None:
+    """Wherever the receiver is: else a job would run on one host and fail on two, or once its shared memory is full."""
+    with ends(tmp_path / "events.jsonl", 4 * MIB) as (sender, receiver):
+        if by_reference:
+            assert send(sender, 1)
+            go_on_until(lambda: RECEIVER in sender.port.lender._terms, sender, receiver)
+        most = MIB - HEADER_BYTES_MAX
+        block = Block(Kind.DATA, Epoch(1), items=1, arrays=(np.zeros(most, np.uint8),))
+        assert sender.port.send(DATA, RECEIVER, block), "the largest"
+        assert sender.port.bytes_shared[DATA.name] == (most if by_reference else 0)
+        block = Block(Kind.DATA, Epoch(1), items=1, arrays=(np.zeros(most + 1, np.uint8),))
+        said = rf"^source\.0 cannot send a DATA to sink\.0: a message of {most + 1} bytes is over the bound of {most}\n"
         with pytest.raises(JobFailed, match=said) as caught:
             sender.port.send(DATA, RECEIVER, block)
         assert "links.block_bytes" in caught.value.remedy
