@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -113,8 +114,8 @@ class Lender:
         self._links = {peer: link for link, peer in enumerate(peers)}
         self._owners = 0
         self._terms: dict[WorkerId, Terms] = {}
-        # By id, with the mapping itself: while it is kept, no other one can take its id or its addresses.
-        self._pieces: dict[int, tuple[mmap.mmap, Piece | None]] = {}
+        # By the id of the mapping. An entry goes with it, before another one can take its id or its addresses.
+        self._pieces: dict[int, Piece | None] = {}
 
     def offer(self, peer: WorkerId) -> dict[str, Any]:
         """The offer of payloads to a new incarnation of a peer. It gets them by reference once it has accepted."""
@@ -198,10 +199,11 @@ class Lender:
         """The input file that a mapping shows, if it is one."""
         if not isinstance(origin, mmap.mmap):
             return None
-        known = self._pieces.get(id(origin))
-        if known is None:
-            known = self._pieces[id(origin)] = origin, _piece(origin, self.roots)
-        return known[1]
+        key = id(origin)
+        if key not in self._pieces:
+            self._pieces[key] = _piece(origin, self.roots)
+            weakref.finalize(origin, self._pieces.pop, key)
+        return self._pieces[key]
 
 
 class Borrower:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 import signal
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.errors import FrameError
 from riprap.codec.header import Header, decode, encode
 from riprap.codec.ids import Epoch, Incarnation, WorkerId
+from riprap.engine.schemes.parts.spool import Spool
+from riprap.engine.wire.origins import origin_of
 from riprap.engine.wire.sharing import SLOT_BYTES_MIN, Borrower, Lender, Roots, is_borrowed, open_arena
 
 PEER, OTHER = WorkerId("processor", 0), WorkerId("processor", 1)
@@ -86,6 +90,20 @@ def test_a_replay_after_the_release_goes_as_a_frame(pair: Pair) -> None:
     del there
     there, sent = pair.send(block)
     assert sent == block.nbytes and there.arrays[0].sum() == LARGE
+
+
+def test_a_mapping_that_was_sent_goes_with_the_last_of_its_arrays(pair: Pair, shards: Path) -> None:
+    """A spool's file takes room on disk as long as it is mapped."""
+    kept = Spool().put(np.ones(2 * LARGE))
+    read = mapped(shards / "part-0")
+    mappings = [weakref.ref(origin_of(array)) for array in (kept, read)]
+    for _ in range(2):
+        pair.send(data(kept))
+        pair.send(data(read))
+    assert all(mapping() is not None for mapping in mappings)
+    del kept, read
+    gc.collect()
+    assert [mapping() for mapping in mappings] == [None, None] and not pair.lender._pieces
 
 
 def test_attachments_and_small_arrays(pair: Pair, shards: Path) -> None:
