@@ -55,7 +55,7 @@ class Waiting:
                 del self._blocks[edge, to]
 
     def forget(self, worker: WorkerId) -> None:
-        """What waits for an incarnation that is over is not for the next one."""
+        """Drop what waits for an incarnation that is over: it is not for the next one."""
         for place in [place for place in self._blocks if place[1] == worker]:
             del self._blocks[place]
 
