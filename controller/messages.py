@@ -13,6 +13,7 @@ from riprap.codec.trust.keys import EVERYBODYS, SECRET_BYTES
 MESSAGE_BYTES_MAX = 1024 * 1024
 CHANNEL_BYTES_MAX = 512 * 1024  # a packet of a worker's channel
 TEXT_MAX = 64 * 1024
+GAP = " ... "
 COUNT_MAX = 2**62
 
 Message = dict[str, Any]
@@ -40,6 +41,14 @@ def unpack(data: bytes, limit: int = MESSAGE_BYTES_MAX) -> Message:
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise FrameError("a control message is a map with a type")
     return message
+
+
+def sayable(words: str, most: int = TEXT_MAX) -> str:
+    """As a message can hold them: without the middle of what is longer than `most` characters, with escapes for
+    what is no Unicode, such as the bytes of a file's name."""
+    words = words.encode(errors="backslashreplace").decode()
+    half = most // 2 - len(GAP)
+    return words if len(words) <= most else f"{words[:half]}{GAP}{words[-half:]}"
 
 
 def text(message: Message, name: str, default: str | None = None) -> str:

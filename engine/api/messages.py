@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
-from riprap.controller.messages import TEXT_MAX, Message
+from riprap.controller.messages import Message, sayable
 
 ORDER, KILL, CANCEL = "order", "kill", "cancel"
 """From the program: the first message, which names the job to run; SIGKILL for a worker or service; end the job now."""
@@ -22,12 +22,7 @@ _ERRORS = {kind.__name__: kind for kind in (ConfigError, DataError, JobFailed, R
 
 def of_error(error: RiprapError) -> dict[str, str]:
     """An error as part of a message, which has room for it: file names need be no text, and users' errors no end."""
-    return {"kind": type(error).__name__, "error": carried(str(error.args[0])), "remedy": carried(error.remedy)}
-
-
-def carried(text: str) -> str:
-    """The text as a message can hold it."""
-    return text[:TEXT_MAX].encode(errors="backslashreplace").decode()
+    return {"kind": type(error).__name__, "error": sayable(str(error.args[0])), "remedy": sayable(error.remedy)}
 
 
 def to_error(message: Mapping[str, Any]) -> RiprapError:
@@ -46,7 +41,7 @@ def order(
     if standby not in range(STANDBY_MAX + 1):
         raise ConfigError(f"standby is {standby!r}", f"give a number of controllers from 0 to {STANDBY_MAX}")
     for name, value in {"zookeeper": zookeeper, "zookeeper_auth": zookeeper_auth, **what}.items():
-        if value is not None and (not isinstance(value, str) or carried(value) != value):
+        if value is not None and (not isinstance(value, str) or sayable(value) != value):
             raise ConfigError(f"{name} is {value!r}", "give text that can be written as UTF-8")
     if not (domains is None or (isinstance(domains, Mapping) and all(isinstance(label, str) for label in domains))):
         raise ConfigError(f"domains is {domains!r}", 'give each label and its number of values, as {"rack": 2}')

@@ -25,7 +25,7 @@ import numpy as np
 
 from riprap.codec.errors import ConfigError, JobFailed, RiprapError
 from riprap.controller import channel
-from riprap.controller.messages import Message
+from riprap.controller.messages import Message, sayable
 from riprap.engine.api import messages
 from riprap.engine.api.epochs import CommittedEpochs
 from riprap.engine.api.page import page
@@ -140,7 +140,7 @@ class Run:
 
         ConfigError when none of that name is running now.
         """
-        target = messages.carried(str(target))
+        target = sayable(str(target))
         with self._orders:
             self._killed = None
             self._send({"type": messages.KILL, "target": target})

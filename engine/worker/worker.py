@@ -27,6 +27,7 @@ from riprap.codec.trust.keys import WorkerKeys, read_keys
 from riprap.codec.users_code import is_users
 from riprap.configs.topology import Topology
 from riprap.controller.last_words import write_last_words
+from riprap.controller.messages import sayable
 from riprap.controller.processes import run_as_worker
 from riprap.engine.flow.channels import Channels, senders, side_count
 from riprap.engine.flow.runs import Runs
@@ -393,16 +394,9 @@ def main(control_fd: int) -> int:
 def _fail(channel: ControlChannel, message: str, remedy: str) -> int:
     with suppress(OSError):  # its log may be what finds no room
         traceback.print_exc()
-    channel.send({"type": "failed", "error": _sayable(message), "remedy": _sayable(remedy)})
+    said = {"error": sayable(message, ERROR_CHARACTERS_MAX), "remedy": sayable(remedy, ERROR_CHARACTERS_MAX)}
+    channel.send({"type": "failed", **said})
     return 1
-
-
-def _sayable(words: str) -> str:
-    """As the channel carries it: without the middle of what is long, with escapes for what is no Unicode, such as the
-    bytes of a file's name."""
-    words = words.encode(errors="backslashreplace").decode()
-    half = ERROR_CHARACTERS_MAX // 2
-    return words if len(words) <= ERROR_CHARACTERS_MAX else f"{words[:half]} ... {words[-half:]}"
 
 
 def _describe(error: BaseException) -> str:

@@ -35,6 +35,14 @@ def a_report() -> AgentReport:
     return AgentReport("h1", "abc", 5, "10.0.0.1", 99, 3, 4, True, {"job": 17}, [row, dead])
 
 
+@given(st.text(st.characters(), max_size=60), st.integers(20, 40))
+def test_words_are_made_sayable_once(words: str, most: int) -> None:
+    said = messages.sayable(words, most)
+    assert len(said.encode().decode()) <= most and messages.sayable(said, most) == said
+    if len(words) <= most and "\\ud" not in said:
+        assert said == words
+
+
 def test_a_report_comes_back_as_it_was_sent() -> None:
     assert AgentReport.read(messages.unpack(messages.pack({"type": "report", **a_report().state()}))) == a_report()
 
