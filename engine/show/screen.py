@@ -22,9 +22,9 @@ WHOLE_MAX = 1e15
 """Up to here a float that is whole is shown with all its digits."""
 
 
-def print_table(name: str, table: Table, top: int, console: Console | None = None) -> None:
+def print_table(name: str, table: Table, top: int) -> None:
     """The first `top` rows, and a line with the number of all."""
-    console = console or _console()
+    console = _console()
     rows = list(islice(rows_of({name: column[:top] for name, column in table.columns.items()}), top))
     headings = list(table.columns)
     if len(headings) > COLUMNS_MAX and 0 < len(rows) <= COLUMNS_MAX:
