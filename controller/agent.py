@@ -50,18 +50,16 @@ def run_agent(
     root: str = "/",
     labels: Mapping[str, str] = MappingProxyType({}),
     spares: int = SPARES,
-    die_with_parent: bool | int = False,
 ) -> None:
     """Be the agent of `host` (default: this machine's name) until SIGTERM or SIGINT; call it on the main thread.
 
     `address` is where workers of other hosts reach this one (None: the one that reaches ZooKeeper; ONE_HOST: nobody
     does), `entry` the workers' function, `root` the folder under which jobs may write, `labels` the failure domains of
-    this host besides its name (labels.py), `spares` how many interpreters
-    wait with its module imported, `die_with_parent` as in `processes.die_with_parent`. When the agent ends, in whatever
-    way, its workers do. Raises ConfigError when `entry` cannot be imported, ZooKeeper does not answer, an agent of that
-    name is there, or the workers of the others could not reach ours.
+    this host besides its name (labels.py), `spares` how many interpreters wait with its module imported. When the agent
+    ends, in whatever way, its workers do. Raises ConfigError when `entry` cannot be imported, ZooKeeper does not
+    answer, an agent of that name is there, or the workers of the others could not reach ours.
     """
-    ended = processes.begin_service(die_with_parent)
+    ended = processes.begin_service()
     host = host or socket.gethostname()
     address = address_towards(zookeeper) if address is None else own_address(address) if address else ONE_HOST
     if not HOST_NAME.fullmatch(host):

@@ -28,16 +28,15 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def die_with_parent(parent: bool | int = True) -> None:
-    """Ask the kernel to SIGKILL this process when its parent dies; True means the present parent, else its pid.
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to SIGKILL this process when its parent, of this pid, dies.
 
-    A parent given by pid that is already gone ends this process at once. The kernel ties the child to the *thread*
+    A parent that is already gone ends this process at once. The kernel ties the child to the *thread*
     that forked it (prctl(2)), so the parent must fork from a thread that lives as long as it does: its main thread.
     """
-    expected = os.getppid() if parent is True else int(parent)
     if _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if os.getppid() != expected:
+    if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -72,13 +71,8 @@ class Ended:
         os.eventfd_write(self._fd, 1)
 
 
-def begin_service(parent: bool | int) -> Ended:
-    """The first steps of agents and controllers, on the main thread; returns the order to end.
-
-    `parent` is as in `die_with_parent`, False for a service of its own.
-    """
-    if parent:
-        die_with_parent(parent)
+def begin_service() -> Ended:
+    """The first steps of agents and controllers, on the main thread; returns the order to end."""
     run_before_workers()
     return Ended()
 
@@ -102,10 +96,10 @@ def tie_to_this_process() -> Callable[[], None]:
     return lambda: die_with_parent(parent)
 
 
-def kill_by_pidfd(pidfd: int, signum: int = signal.SIGKILL) -> bool:
-    """Send a signal to exactly that process; False when it is gone already."""
+def kill_by_pidfd(pidfd: int) -> bool:
+    """SIGKILL exactly that process; False when it is gone already."""
     try:
-        signal.pidfd_send_signal(pidfd, signum)
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     except ProcessLookupError:
         return False
     return True

@@ -38,17 +38,14 @@ def run_controller(
     plan_for: PlanFor = restart_lost_for,
     on_ended: OnEnded = nothing_to_do,
     check: Check = unchecked,
-    *,
-    port: int = 0,
-    die_with_parent: bool | int = False,
 ) -> None:
     """Be a controller until SIGTERM or SIGINT; call it on the main thread.
 
-    Agents and clients reach it at `endpoint_host` (an address of this host) and `port` (0: a free one). `on_ended` is
-    called for each job that has ended, `check` before one is taken. `die_with_parent` is as in
-    `processes.die_with_parent`. Raises ConfigError when ZooKeeper does not answer, or the address cannot be bound.
+    Agents and clients reach it at `endpoint_host` (an address of this host), at a free port. `on_ended` is called for
+    each job that has ended, `check` before one is taken. Raises ConfigError when ZooKeeper does not answer, or the
+    address cannot be bound.
     """
-    ended = processes.begin_service(die_with_parent)
+    ended = processes.begin_service()
     client = session.connect(zookeeper)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = context.socket(zmq.ROUTER)
@@ -57,7 +54,7 @@ def run_controller(
     serve_with(router, keys.pair(CONTROLLER), CONTROLLER)
     doorkeeper = Doorkeeper(router, welcome.admits)
     try:
-        _bind(router, endpoint_host, port)
+        _bind(router, endpoint_host)
         _stand_and_lead(client, router, plan_for, on_ended, check, welcome, ended)
     finally:
         session.disconnect(client)
@@ -98,15 +95,12 @@ def _stand_and_lead(
                 poller.poll(STANDBY_MS)
 
 
-def _bind(router: zmq.Socket[bytes], host: str, port: int) -> None:
+def _bind(router: zmq.Socket[bytes], host: str) -> None:
     """Open the socket for agents and clients. Nothing is read from it while another controller leads."""
     router.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
     router.setsockopt(zmq.RCVHWM, MESSAGES_WAITING_MAX)
     router.setsockopt(zmq.LINGER, 200)
     try:
-        router.bind(f"tcp://{host}:{port or '*'}")
+        router.bind(f"tcp://{host}:*")
     except zmq.ZMQError as error:
-        raise ConfigError(
-            f"the controller cannot listen at {host}:{port}: {error}",
-            "name an address of this host, and a free port (0 takes one)",
-        ) from error
+        raise ConfigError(f"the controller cannot listen at {host}: {error}", "name an address of this host") from error

@@ -8,6 +8,7 @@ import sys
 
 from riprap.codec.errors import RiprapError
 from riprap.controller.agent import run_agent
+from riprap.controller.processes import die_with_parent
 from riprap.controller.service import run_controller
 from riprap.controller.zookeeper import EmbeddedZooKeeper
 
@@ -16,12 +17,13 @@ def main() -> int:
     """Be what the first argument says, and die with the process that started this one."""
     logging.basicConfig(level=logging.INFO, format="%(process)d %(name)s %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    die_with_parent(os.getppid())
     role, zookeeper, *place = sys.argv[1:]
     try:
         if role == "controller":
-            run_controller(zookeeper, die_with_parent=True)
+            run_controller(zookeeper)
         elif role == "agent":
-            run_agent(zookeeper, *place, entry="toy_worker:main", die_with_parent=True)
+            run_agent(zookeeper, *place, entry="toy_worker:main")
         else:
             launch_and_hang(data_dir=zookeeper)
     except RiprapError as error:
