@@ -36,9 +36,3 @@ def opened_here(fields: Mapping[str, Any], now: float) -> float:
     if fields.get("clock", CLOCK) == CLOCK:
         return float(fields["opened_at"])
     return now - float(fields["opened_ago"])
-
-
-def is_opened(fields: Mapping[str, Any]) -> bool:
-    """True when `opened` may have written these fields."""
-    clock, ago = fields.get("clock", CLOCK), fields.get("opened_ago", 0.0)
-    return fields.get("opened_at").__class__ is float and ago.__class__ is float and clock.__class__ is int

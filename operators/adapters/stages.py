@@ -32,7 +32,6 @@ class SourceRows:
     """The rows that a source task reads from its `Source`, and the number of the first."""
 
     def __init__(self, source: Source, columns: int) -> None:
-        self.is_endless = source.items is None
         self.items = ENDLESS if source.items is None else int(source.items)
         self._source, self._columns = source, columns
         self.item_bytes = ITEM_BYTES * columns
