@@ -23,6 +23,8 @@ PathText = Annotated[str, Bounds(min_length=1, pattern=r"^[^\x00]+$")]
 """A path, or a URL; no path has a zero byte."""
 COUNT_MAX = 1 << 62
 """The most items of an input, and times that it is streamed: a message holds 64 bits."""
+SERVERS_MAX = 5
+"""The most backup servers of a job, and so of what `riprap up` starts."""
 CpuList = Annotated[list[Annotated[int, Bounds(ge=0, lt=4096)]], Bounds(min_length=1)]
 
 
@@ -141,11 +143,13 @@ def _number_or_addresses() -> Any:
         try:
             return one_of_both(value)
         except ValidationError:  # a complaint for each of the two, of which one is never meant
-            expected = "a number from 0 to 5, or a list of 1 to 5 addresses such as tcp://HOST:PORT"
+            expected = (
+                f"a number from 0 to {SERVERS_MAX}, or a list of 1 to {SERVERS_MAX} addresses such as tcp://HOST:PORT"
+            )
             raise PydanticCustomError("servers", expected) from None
 
-    number = Annotated[int, Bounds(ge=0, le=5)]
-    addresses = Annotated[list[ServerAddress], Bounds(min_length=1, max_length=5)]
+    number = Annotated[int, Bounds(ge=0, le=SERVERS_MAX)]
+    addresses = Annotated[list[ServerAddress], Bounds(min_length=1, max_length=SERVERS_MAX)]
     return Annotated[number | addresses, WrapValidator(checked)]
 
 

@@ -7,15 +7,13 @@ from typing import Any
 
 from riprap.codec.errors import ConfigError, DataError, JobFailed, RiprapError
 from riprap.controller.messages import Message, sayable
+from riprap.engine.services.limits import STANDBY_MAX
 
 ORDER, KILL, CANCEL = "order", "kill", "cancel"
 """From the program: the first message, which names the job to run; SIGKILL for a worker or service; end the job now."""
 
 STARTED, REFUSED, PROGRESS, KILLED, ENDED = "started", "refused", "progress", "killed", "ended"
 """From the launcher: the first is one of the first two, the last is `ended`."""
-
-STANDBY_MAX = 4
-"""The most standby controllers of a job."""
 
 _ERRORS = {kind.__name__: kind for kind in (ConfigError, DataError, JobFailed, RiprapError)}
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from riprap.codec.json_text import to_json
+from riprap.engine.services.limits import HOSTS_MAX, STANDBY_MAX
 
 
 class FiniteRange(click.FloatRange):
@@ -64,6 +65,13 @@ faults_file_option = click.option(
 
 out_option = click.option("--out", metavar="DIR", help="The run directory (default: runs/JOB-TIME).")
 
+
+def standby_option(default: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option for so many controllers beside the one that leads, to take over from it."""
+    count = click.IntRange(0, STANDBY_MAX)
+    return click.option("--standby", type=count, default=default, show_default=True, help="Standby controllers.")
+
+
 label_option = click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A failure domain of this host; may be repeated."
 )
@@ -78,7 +86,7 @@ def hosts_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
         return function(*args, hosts=pretended_hosts(hosts, domains) if hosts > 1 or domains else (), **options)
 
-    count, help = click.IntRange(1, 64), "Act as so many hosts, to try out their loss."
+    count, help = click.IntRange(1, HOSTS_MAX), "Act as so many hosts, to try out their loss."
     named = click.option("--hosts", type=count, default=1, show_default=True, help=help)
     domains_help = "Deal N values of a label over these hosts; may be repeated."
     return named(click.option("--domains", multiple=True, metavar="LABEL=N", help=domains_help)(command))

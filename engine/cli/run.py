@@ -23,6 +23,7 @@ from riprap.engine.cli.options import (
     out_option,
     own_ensemble_option,
     set_option,
+    standby_option,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 @from_option
 @click.option("--resume", metavar="RUNDIR", help="Go on with a job that did not complete, in its run directory.")
 @own_ensemble_option
-@click.option("--standby", type=click.IntRange(0, 4), default=0, show_default=True, help="Standby controllers.")
+@standby_option(0)
 @no_verify_option
 @click.option("--profile", is_flag=True, help="Draw where the time of each thread goes: RUNDIR/profile.html.")
 @hosts_options

@@ -14,8 +14,9 @@ import click
 
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.codec.json_text import to_json
+from riprap.configs.sections import SERVERS_MAX
 from riprap.controller import ensemble
-from riprap.engine.cli.options import json_option, label_option, own_ensemble_option
+from riprap.engine.cli.options import json_option, label_option, own_ensemble_option, standby_option
 from riprap.engine.services.state import (
     ServiceState,
     alone,
@@ -35,10 +36,10 @@ SUPERVISE_EVERY_S = 0.2
 
 @click.command("up")
 @own_ensemble_option
-@click.option("--standby", type=click.IntRange(0, 4), default=1, show_default=True, help="Standby controllers.")
+@standby_option(1)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The embedded ZooKeeper's port (default: free).")
 @click.option("--address", default="", metavar="IP", help="Where other hosts reach this one (default: they do not).")
-@click.option("--backups", type=click.IntRange(0, 5), default=1, show_default=True, help="Backup servers.")
+@click.option("--backups", type=click.IntRange(0, SERVERS_MAX), default=1, show_default=True, help="Backup servers.")
 @label_option
 @click.option("--foreground", is_flag=True, help="Stay in the foreground until interrupted.")
 @json_option

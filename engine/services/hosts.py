@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import LABEL_PART
 from riprap.controller.labels import HOST, HostLabels, labelled
-
-HOSTS_MAX = 64
-"""The most that one machine acts as."""
+from riprap.engine.services.limits import HOSTS_MAX
 
 
 @dataclass(frozen=True)
