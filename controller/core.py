@@ -28,7 +28,7 @@ from riprap.controller.job import LedJob
 from riprap.controller.jobspec import JobSpec, check_size
 from riprap.controller.last_words import ReadLastWords, nothing_said
 from riprap.controller.moment import checkpoint_log
-from riprap.controller.phases import ACTIVE, STOPPING, TERMINAL, Phase
+from riprap.controller.phases import ACTIVE, STOPPING, TERMINAL, Phase, name_is_taken
 from riprap.controller.reconcile import Pass
 from riprap.controller.record import UNASSIGNED, JobRecord
 from riprap.controller.replicas import wanted_copies
@@ -171,9 +171,7 @@ class Core:
             job = LedJob(spec, self._plan_for(spec.topology), self._successor(spec, now), now)
             self.jobs[name] = job
         elif not known.spec.asks_the_same(spec):
-            raise ConfigError(
-                f"job {name} is {known.phase} already", f"`riprap cancel {name}`, or submit under another name"
-            )
+            raise name_is_taken(name, known.phase)
         self.jobs[name].tickets.append((ticket, {"job": name}))
         return self._settle(now)
 

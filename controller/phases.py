@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from riprap.codec.errors import ConfigError
+
 
 class Phase(StrEnum):
     """The life of a job. What may happen in a phase stands with it; a wait that outlives its deadline fails the job."""
@@ -49,6 +51,11 @@ MOVES: dict[Phase, frozenset[Phase]] = {
     Phase.FAILED: frozenset(),
     Phase.UNREADABLE: frozenset(),
 }
+
+
+def name_is_taken(job: str, phase: str) -> ConfigError:
+    """The refusal of another job of this name while this one is in that phase."""
+    return ConfigError(f"job {job} is {phase} already", f"`riprap cancel {job}`, or submit under another name")
 
 
 class IllegalMove(AssertionError):

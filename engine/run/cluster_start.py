@@ -11,7 +11,7 @@ from typing import Any
 from riprap.codec.errors import ConfigError
 from riprap.controller.client import Client
 from riprap.controller.ensemble import file_in_use
-from riprap.controller.phases import ENDED, TERMINAL
+from riprap.controller.phases import ENDED, TERMINAL, name_is_taken
 from riprap.controller.victims import is_group, names_hosts
 from riprap.engine.run.host_checks import asks_for_hosts, on_hosts
 from riprap.engine.run.preflight import CheckedJob, check_job
@@ -108,7 +108,7 @@ def check_name_is_free(job: str, client: Client) -> None:
     """ConfigError while a job of that name runs: said before a run directory is made."""
     phase = client.jobs().get(job, "CANCELLED")
     if phase not in TERMINAL:
-        raise ConfigError(f"job {job} is {phase} already", f"`riprap cancel {job}`, or submit under another name")
+        raise name_is_taken(job, phase)
 
 
 def on_cluster(job: CheckedJob, client: Client) -> CheckedJob:
