@@ -13,7 +13,7 @@ segment.py   those around a coded stage
 gate.py      what a peer may send; segment_gate.py within a segment
 scheme.py    what a scheme is to a task
 runs.py      what a task is to its worker
-task.py      the task: its inbox, windows and the calls of the operator
+task.py      the task: its inbox and the calls of the operator; window_closer.py the end of its windows
 threads.py   the compute threads that prepare blocks before their turn
 reader.py    the input of a source; epoch_reader.py in epochs, logged_reader.py where it must be logged
 read_ahead.py   what is read before its turn, for those threads

@@ -12,19 +12,19 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.answers import Answers
 from riprap.engine.flow.beginning import Beginning, keep_what_is_left
-from riprap.engine.flow.caution import caution
 from riprap.engine.flow.edges import Edge
 from riprap.engine.flow.entry import Entry, forget_held, on_our_clock
 from riprap.engine.flow.journal import WindowJournal
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.pace import Pace
-from riprap.engine.flow.port import Boundary, Port
-from riprap.engine.flow.progress import INPUT, WINDOW, At, Heard, LinkKey, TaskProgress, identity, link_key, number_of
+from riprap.engine.flow.port import Port
+from riprap.engine.flow.progress import INPUT, At, Heard, LinkKey, TaskProgress, identity, link_key, number_of
 from riprap.engine.flow.read_ahead import ReadAhead
 from riprap.engine.flow.reader import InputReader
 from riprap.engine.flow.scheme import Former, SavedPart, Scheme, own_hook
 from riprap.engine.flow.threads import ComputeThreads
+from riprap.engine.flow.window_closer import WindowCloser
 from riprap.engine.flow.window_order import WindowOrder
 from riprap.operators import returns
 from riprap.operators.dataflow import DataflowOperator
@@ -32,8 +32,8 @@ from riprap.operators.outputs.transactional import TransactionalSink
 
 
 class Task:
-    """Receives, processes in order of receipt, closes windows when all inputs have, and sends. Invariant: `progress`
-    says exactly what the operator's state includes and what was put out."""
+    """Receives, processes in order of receipt and sends. Invariant: `progress` says exactly what the operator's state
+    includes and what was put out."""
 
     entries_max = 8
     """Entries that are processed before others are heard again."""
@@ -57,14 +57,15 @@ class Task:
         self._answers = Answers(layout, port, self.progress)
         self._inputs = {joint.edge: joint for joint in layout.inputs}
         self._replies = {joint.reply: joint for joint in layout.outputs}
-        self._data_links = links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
+        links = [link_key(j.edge, w) for j in layout.inputs if not j.feedback for w in j.workers]
         self._order = WindowOrder(links, self.progress, self.held) if links else None
         self._windows = self._order if layout.leads_to_feedback else None
+        self._closer = WindowCloser(layout, port, operator, outlet, journal, links)
         self.progress.heard |= {link_key(j.edge, w): Heard(known=fresh) for j in layout.inputs for w in j.workers}
 
     def use(self, scheme: Scheme) -> None:
         """Set the scheme, which in turn works on the parts of this task."""
-        self.scheme = self.outlet.scheme = scheme
+        self.scheme = self.outlet.scheme = self._closer.scheme = scheme
         self._on_take: Callable[[Entry], None] | None = own_hook(scheme, "on_take")
         self._may_come_next: Callable[[LinkKey], bool] | None = own_hook(scheme, "may_come")
         self._on_arrival: Callable[[Entry], None] | None = own_hook(scheme, "on_arrival")
@@ -316,10 +317,7 @@ class Task:
             reached = min(link.muted.get(INPUT, (0, 0))[0] for link in links)
             number = max(number, reached, reader.number(min(link.closed for link in links)))
         reader.seek(number, max(self._answers.was, *(link.read for link in self.outlet.all_links), 0))
-        for epoch in range(self.progress.epoch + 1 + self.progress.iterating, reader.epoch):
-            self._end_window(Epoch(epoch))
-            self.progress.epoch = epoch
-            self.outlet.punctuate(0, self.port.now(), reader.finished and epoch + 1 == reader.epoch)
+        self._closer.close_again(reader.epoch, reader.finished)
 
     def begin_again(self) -> None:
         """At a source without a state: go on from where its receivers are, as a new incarnation of it does."""
@@ -348,13 +346,13 @@ class Task:
             self.outlet.begin(Epoch(self.progress.epoch), entry.link, number_of(entry.block))
         self.operator.process_feedback(entry.items, self.outlet)
         if looping:
-            self._go_on_with_loop()
+            self._closer.go_on_with_loop()
         self.progress.done_on(entry.link).note(entry.block)
         if not self.scheme.ordered:  # else the end of the window follows
             self.progress.feedback[entry.link] = max(self.progress.feedback.get(entry.link, 0), entry.block.epoch)
         self.scheme.on_processed(entry)
         if looping and not self.progress.iterating:
-            self._windows_closed()
+            self._closer.tell()
         self._let_held_in()
         return True
 
@@ -427,66 +425,18 @@ class Task:
         if block.meta["last"]:
             progress.final = block.epoch
         before = progress.epoch
-        self._close_windows()
+        self._closer.close()
         self._done_with(entry)
         if progress.epoch > before:
-            self._windows_closed()
-
-    def _windows_closed(self) -> None:
-        self.scheme.bench.receipts.close(Epoch(self.progress.epoch))
-        self.scheme.on_window(self.progress.epoch)
-
-    def _close_windows(self) -> None:
-        """All windows that all inputs have closed, up to one whose loop has not ended."""
-        progress = self.progress
-        closed = min([progress.closed.get(link, 0) for link in self._data_links or [INPUT]])
-        while progress.epoch < closed and not progress.iterating:
-            epoch = Epoch(progress.epoch + 1)
-            progress.times.close(epoch, self._data_links, epoch == progress.final)
-            caution(self.port, self.layout, progress.times)
-            self._end_window(epoch)
-            if self.operator.iterating:
-                progress.iterating = True
-                self.outlet.rest_loop()
-            else:
-                self._close(epoch)
-
-    def _go_on_with_loop(self) -> None:
-        """Feedback was taken in: close the window if that has ended the loop, and those behind it."""
-        if self.operator.iterating:
-            self.outlet.rest_loop()
-            return
-        self.progress.iterating = False
-        self.progress.siblings = {}
-        self._close(Epoch(self.progress.epoch + 1))
-        self._close_windows()
-
-    def _close(self, epoch: Epoch) -> None:
-        """All that belongs to the window is put out."""
-        now, last = self.port.now(), epoch == self.progress.final
-        items, began = self.progress.windows.pop(epoch, (0, now))
-        lost = self.progress.close_lost(epoch)
-        opened_at = min(began, now)  # it is not known of a window that was opened by another host's clock
-        self.progress.epoch, self.progress.last = epoch, last
-        self.outlet.punctuate(items, opened_at, last)
-        if self.journal is not None:
-            rows = self.operator.outputs()
-            self.progress.rows += 0 if rows is None else len(rows)
-            boundary = Boundary(epoch, items, lost, last, self.scheme.absent)
-            self.journal.committed(boundary, self.port.now() - opened_at, rows)
-            self.journal.durable(Epoch(min(epoch, self.scheme.announced)))
+            self._closer.tell()
 
     def _skip_windows(self) -> bool:
         """Close those whose ends were lost, for the feedback that they lead to is awaited."""
         if self._lacking is None or self.inbox or self.progress.iterating or not self._lacking.skip():
             return False
-        self._close_windows()
-        self._windows_closed()
+        self._closer.close()
+        self._closer.tell()
         return True
-
-    def _end_window(self, epoch: Epoch) -> None:
-        self.outlet.begin(epoch, WINDOW, epoch)
-        self.operator.process_punctuation(epoch, self.outlet)
 
     def _read(self) -> bool:
         """Take the next block of the input, or the end of a window."""

@@ -21,7 +21,7 @@ Actor = Node | Grave | Controller
 REFERENCES: dict[str, frozenset[str]] = {
     "task": frozenset({
         "layout", "port", "operator", "outlet", "pace", "reader", "journal", "threads", "progress", "scheme", "_inputs",
-        "_replies", "_data_links", "_answers", "_on_take", "_may_come_next", "_ahead",
+        "_replies", "_closer", "_answers", "_on_take", "_may_come_next", "_ahead",
     }),
     "answers": frozenset(("_layout", "_port", "_progress")),
     "scheme": frozenset({"bench", "_chain"}),
