@@ -9,6 +9,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
+STOP_MS = ((200, 1_500), (2_500, 5_000))
+"""Briefly, and longer than a worker, a host or a leader may be silent."""
+AROUND_S = (-0.3, 0.6)
+"""From an act to the hits around it."""
+
 
 class Hit(NamedTuple):
     """So many seconds behind a moment (negative: before it) these are stopped for a while, or (0) killed."""

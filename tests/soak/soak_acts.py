@@ -14,31 +14,26 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/scenarios")]
 
 import fault_points  # noqa: E402
-import pyarrow.parquet  # noqa: E402
+from acts import ACTS, DRAIN, FULL, GO_ON, INTERRUPT, KILL, SAVE, Act, Schedule, draw  # noqa: E402
 from full_disk import SmallDisk, small_disk  # noqa: E402
 from hits import Hit, Hitting  # noqa: E402
-from soaking import Wrong, main, run_each, with_kept  # noqa: E402
-from watched import Cli, Watched  # noqa: E402
+from soaking import Wrong, main, run_each, tabulate, with_kept  # noqa: E402
+from transactions import OUTPUTS, TALLIES, Reader, Row, files, table  # noqa: E402
+from watched import Cli, Watched, words_of  # noqa: E402
 
 from bench import runs  # noqa: E402
 from riprap.controller import paths  # noqa: E402
@@ -47,174 +42,9 @@ from riprap.controller.zookeeper import EmbeddedZooKeeper  # noqa: E402
 from riprap.engine.run.losses import sentences  # noqa: E402
 from riprap.engine.run_directory.directory import read_events  # noqa: E402
 
-Row = tuple[int, int, int]
-SAVE, GO_ON, CANCEL, INTERRUPT, KILL, DRAIN = "savepoint", "savepoint --stop", "cancel", "interrupt", "kill", "drain"
-FULL = "full disk"
-"""What is done: a savepoint beside, or one from which the next job begins, with other tasks; the launcher is told to
-end, or is killed, and the job resumed; the stream ends; the run directory has no room for a while, and the job, if it
-could not wait for that, is resumed.
-"""
-ACTS = (SAVE, GO_ON, CANCEL, INTERRUPT, KILL, FULL)
-OUTPUTS = {
-    "csv": '{operator: "row_files:RowFiles", options: {directory: rows, columns: "window, key, total"}}',
-    "parquet": '{operator: "row_files:RowFiles", options: {directory: rows, format: parquet, '
-    'columns: "window, key, total"}}',
-    "sqlite": '{operator: "sqlite_rows:SqliteRows", options: {database: rows.db, columns: "window, key, total"}}',
-}
-SCHEMES = (
-    "{scheme: barrier, interval_ms: 30}",
-    "{scheme: barrier, interval_ms: 30, alignment: unaligned}",
-    "{scheme: stop_the_world, interval_ms: 30}",
-    "{scheme: barrier, interval_ms: 30, recovery: local}",
-)
-WORKERS = ("read.0", "read.1", "tally.0", "tally.1", "write.0", "write.1")
-SERVICES = ("agent", "controller", "backup", "zookeeper")
-TASKS_MAX, WRITERS_MAX = 4, 3
-HOSTS = 3
-STOP_MS = ((200, 1_500), (2_500, 5_000))
-"""Briefly, and longer than a worker, a host or a leader may be silent."""
-AROUND_S = (-0.3, 0.6)
-"""From an act to the hits around it."""
-EARLY_S = (0.3, 2.0)
-"""From the start of a launcher to hits while the job begins."""
-ACTED_S, ENDED_S = 40.0, 40.0
+ENDED_S = 40.0
 FULL_S, ROOM = 1.5, "64m"
 """The time without room, and the room that there is else."""
-
-
-CHANGES = {
-    f"out.send_by_key(numbers % {fault_points.KEYS}, (numbers,))": "out.send_by_key("
-    f"items.epoch * {fault_points.KEYS} + numbers % {fault_points.KEYS}, (numbers,))",
-    f"self.state.add(items.epoch * {fault_points.KEYS} + keys[first:], ": "self.state.add(keys[first:], ",
-    "out.send((rows,), len(rows))": f"out.send_by_key(keys[mine] // {fault_points.KEYS}, ("
-    f"keys[mine] % {fault_points.KEYS}, totals[mine]))",
-}
-TALLIES = reduce(lambda text, old: text.replace(old, CHANGES[old]), CHANGES, fault_points.TALLIES)
-"""The operators of `fault_points`; the stream has the keys of the state, by which other tasks take that over."""
-
-
-class Act(NamedTuple):
-    """What is done once the job has run for so many seconds; `tasks`, `writers` (at the end) and `scheme` are those
-    of a next job."""
-
-    kind: str
-    after_s: float
-    hits: tuple[Hit, ...] = ()
-    early: tuple[Hit, ...] = ()
-    """On the next start, so many seconds behind it: mostly before the job runs."""
-    tasks: int = 2
-    writers: int = 1
-    scheme: str = SCHEMES[0]
-
-    def __str__(self) -> str:
-        next_job = f" (then {self.tasks} to {self.writers} tasks, {self.scheme})" if self.kind == GO_ON else ""
-        early = f" and on the next start [{', '.join(map(str, self.early))}]" if self.early else ""
-        return f"{self.kind}{next_job} after {self.after_s:.2f} s [{', '.join(map(str, self.hits))}]{early}"
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """What is done to one job."""
-
-    number: int
-    output: str
-    scheme: str
-    writers: int
-    hosts: int
-    acts: tuple[Act, ...]
-
-    @property
-    def own_ensemble(self) -> bool:
-        """True when its ZooKeeper is hit, which then must be its own."""
-        return any("zookeeper" in hit.targets for act in self.acts for hit in act.hits)
-
-    def __str__(self) -> str:
-        where = f", {self.hosts} hosts" if self.hosts > 1 else ""
-        return f"{self.number}: {self.output} by {self.writers}, {self.scheme}{where}; {'; '.join(map(str, self.acts))}"
-
-
-def draw(seed: int, number: int) -> Schedule:
-    """A schedule, the same for the same seed and number; each output meets each act as its first."""
-    rng = random.Random((seed << 32) + number)
-    output = list(OUTPUTS)[number % len(OUTPUTS)]
-    first = ACTS[number // len(OUTPUTS) % len(ACTS)]
-    kinds = [first, *rng.choices(ACTS, k=rng.choice((0, 0, 1, 2))), DRAIN]
-    hosts = rng.choice((1, HOSTS))
-    acts = tuple(_act(rng, kind, hosts) for kind in kinds)
-    return Schedule(number, output, rng.choice(SCHEMES), rng.randint(1, WRITERS_MAX), hosts, acts)
-
-
-def _act(rng: random.Random, kind: str, hosts: int) -> Act:
-    hits = sorted(_hit(rng, hosts) for _ in range(rng.choice((0, 1, 1, 2, 3))))
-    early: list[Hit] = []
-    if kind in (GO_ON, CANCEL, INTERRUPT, KILL) and rng.random() < 0.6:
-        hits_ = (_hit(rng, hosts, EARLY_S) for _ in range(rng.randint(1, 3)))
-        early = sorted(hit for hit in hits_ if "zookeeper" not in hit.targets)  # which nobody starts again yet
-    tasks, writers = rng.randint(1, TASKS_MAX), rng.randint(1, WRITERS_MAX)
-    return Act(kind, round(rng.uniform(0.0, 1.5), 2), tuple(hits), tuple(early), tasks, writers, rng.choice(SCHEMES))
-
-
-def _hit(rng: random.Random, hosts: int, at_s: tuple[float, float] = AROUND_S) -> Hit:
-    own = [f"host-{number}" for number in range(1, hosts + 1)] if hosts > 1 else []
-    targets = tuple(rng.sample([*WORKERS, *SERVICES, *own, *own], rng.choice((1, 1, 2))))
-    stopped_ms = rng.randint(*rng.choice(STOP_MS)) if rng.random() < 0.5 else 0
-    return Hit(round(rng.uniform(*at_s), 2), targets, stopped_ms)
-
-
-def files(folder: Path, seen: dict[str, list[Row]]) -> list[Row]:
-    """The rows of all files that a reader may look at; those that it has seen it believes to stay as they are."""
-    paths_ = sorted((folder / "rows").glob("part-*"))
-    for path in paths_:
-        if path.name not in seen:
-            seen[path.name] = fault_points.rows_of(path) if path.suffix == ".csv" else _of_parquet(path)
-    return [row for path in paths_ for row in seen[path.name]]
-
-
-def _of_parquet(path: Path) -> list[Row]:
-    columns = pyarrow.parquet.read_table(path).to_pydict()
-    return list(zip(columns["window"], columns["key"], columns["total"], strict=True))
-
-
-def table(folder: Path, name: str = "rows") -> list[Any]:
-    """The rows of a table of the database."""
-    if not (folder / "rows.db").exists():
-        return []
-    connection = sqlite3.connect(folder / "rows.db", timeout=30)
-    try:
-        there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone()
-        return connection.execute(f"SELECT * FROM {name}").fetchall() if there else []
-    finally:
-        connection.close()
-
-
-class Reader(threading.Thread):
-    """An outside reader; `wrong` says which rows it has seen twice, or has seen go."""
-
-    def __init__(self, look: Callable[[], list[Row]]) -> None:
-        super().__init__(name="reader", daemon=True)
-        self._look, self._over = look, threading.Event()
-        self._seen: set[Row] = set()
-        self.rows: list[Row] = []
-        self.wrong: list[str] = []
-
-    def run(self) -> None:
-        while not self._over.wait(0.03):
-            self._read()
-        self._read()
-
-    def _read(self) -> None:
-        self.rows = self._look()
-        there = set(self.rows)
-        if len(there) < len(self.rows):
-            self.wrong.append(f"twice: {[row for row, n in Counter(self.rows).items() if n > 1][:3]}")
-        if not self._seen <= there:
-            self.wrong.append(f"gone: {sorted(self._seen - there)[:3]}")
-        self._seen = there
-
-    def finish(self) -> None:
-        """Look once more, and stop."""
-        self._over.set()
-        self.join()
 
 
 class Trial(Watched):
@@ -378,18 +208,7 @@ class Trial(Watched):
 
     def _has_succeeded(self, command: subprocess.Popen[str]) -> bool:
         """Once it has ended; Wrong when it hangs, or falls over."""
-        by = time.monotonic() + ACTED_S
-        while command.poll() is None:
-            if time.monotonic() > by or time.monotonic() > self.deadline:
-                command.kill()
-                raise Wrong(f"a command hung: {command.args!r}; {command.communicate()[1][-500:]}")
-            self._continue()
-            time.sleep(0.005)
-        err = command.communicate()[1]
-        if "Traceback" in err:
-            raise Wrong(f"a command fell over: {command.args!r}; {err[-1500:]}")
-        if command.returncode:
-            print(f"      note: {command.args!r} ended with {command.returncode}: {err.strip()[-300:]}", flush=True)
+        words_of(command, self._continue, self.deadline)
         return not command.returncode
 
     def _await_launcher(self, act: Act) -> None:
@@ -513,17 +332,6 @@ def run_all(seed: int, numbers: Sequence[int], directory: Path) -> list[dict[str
     with EmbeddedZooKeeper(directory / "ensemble") as ensemble:
         zookeeper = ensemble.connect_string
         return run_each("soak_acts.py", seed, numbers, draw, lambda one: run_one(directory, zookeeper, one))
-
-
-def tabulate(heading: str, names: Sequence[str], every: list[dict[str, Any]], of: Callable[[Any], Any]) -> str:
-    """A row for each name, of the outcomes that have it."""
-    rows = []
-    for name in names:
-        mine = [one for one in every if name in of(one)]
-        if mine:
-            passed, hits = sum(not one["reason"] for one in mine), sum(one["hits"] for one in mine)
-            rows.append((name, len(mine), passed, hits, runs.median(one["seconds"] for one in mine)))
-    return runs.table([heading, "schedules", "as they must end", "processes hit", "median s"], rows)
 
 
 def keep(seed: int, outcomes: list[dict[str, Any]]) -> None:

@@ -27,12 +27,12 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/scenarios")]
 
 import fault_points  # noqa: E402
-import soak_acts  # noqa: E402
 import soak_endless  # noqa: E402
 import test_panes  # noqa: E402
-from hits import Hit, Hitting  # noqa: E402
-from soaking import Wrong, main, run_each, with_kept  # noqa: E402
-from watched import GONE_S, Cli  # noqa: E402
+import transactions  # noqa: E402
+from hits import AROUND_S, STOP_MS, Hit, Hitting  # noqa: E402
+from soaking import Wrong, main, run_each, tabulate, with_kept  # noqa: E402
+from watched import GONE_S, Cli, words_of  # noqa: E402
 
 from bench import runs  # noqa: E402
 from riprap.engine.run.losses import sentences  # noqa: E402
@@ -108,10 +108,10 @@ def draw(seed: int, number: int) -> Schedule:
             targets += [rng.choice(WORKERS)] if rng.random() < 0.3 else []
             restarts -= targets[0] in SERVICES
             stopped = rng.random() < 0.4
-            stopped_ms = rng.randint(*rng.choice(soak_acts.STOP_MS)) if stopped else 0
-            hits.append(Hit(round(rng.uniform(*soak_acts.AROUND_S), 2), tuple(targets), stopped_ms))
+            stopped_ms = rng.randint(*rng.choice(STOP_MS)) if stopped else 0
+            hits.append(Hit(round(rng.uniform(*AROUND_S), 2), tuple(targets), stopped_ms))
         acts.append(Act(rng.choice(may[job]), job, round(rng.uniform(0.0, 1.5), 2), tuple(sorted(hits))))
-    return Schedule(number, rng.choice(soak_acts.SCHEMES), words, tuple(acts))
+    return Schedule(number, rng.choice(transactions.SCHEMES), words, tuple(acts))
 
 
 class Cluster:
@@ -134,7 +134,7 @@ class Cluster:
         words = COUNT_WORDS.replace("OWN", own)
         panes = test_panes.JOB.partition("\n")[2]
         texts = {
-            "tallies.py": soak_acts.TALLIES,
+            "tallies.py": transactions.TALLIES,
             "text.txt": "".join(" ".join(line) + "\n" for line in self._lines),
             "visits.txt": test_panes.visits(),
             "slow_lines.py": test_panes.SLOW_LINES,
@@ -147,7 +147,7 @@ class Cluster:
 
     def run(self, truth: dict[str, Any]) -> dict[str, Any]:
         """Run it to its end, and check all; the panes that came out."""
-        read = soak_acts.Reader(lambda seen={}: soak_acts.files(self.directory, seen))
+        read = transactions.Reader(lambda seen={}: transactions.files(self.directory, seen))
         read.start()
         try:
             self._obey("up", "--standby", "1", "--backups", "2")
@@ -172,7 +172,7 @@ class Cluster:
         shutil.rmtree(self.directory)
         return panes
 
-    def _check(self, ends: dict[str, Any], read: soak_acts.Reader, truth: dict[str, Any]) -> dict[str, Any]:
+    def _check(self, ends: dict[str, Any], read: transactions.Reader, truth: dict[str, Any]) -> dict[str, Any]:
         for job, summary in ends.items():
             _expect((summary["completed"], list(sentences(summary["lost"]))), (True, []), f"{job}: how it ended")
         _expect(read.wrong[:3], [], "what an outside reader saw")
@@ -263,18 +263,7 @@ class Cluster:
 
     def _end(self, command: subprocess.Popen[str]) -> tuple[int, str]:
         """The exit code and what was said; Wrong when it hangs or falls over."""
-        by = time.monotonic() + soak_acts.ACTED_S
-        while command.poll() is None:
-            if time.monotonic() > by:
-                command.kill()
-                raise Wrong(f"a command hung: {command.args!r}; {command.communicate()[1][-500:]}")
-            self.hitting.go_on()
-            time.sleep(0.005)
-        out, err = command.communicate()
-        if "Traceback" in err:
-            raise Wrong(f"a command fell over: {command.args!r}; {err[-1500:]}")
-        if command.returncode:
-            print(f"      note: {command.args!r} ended with {command.returncode}: {err.strip()[-400:]}", flush=True)
+        out, err = words_of(command, self.hitting.go_on)
         return command.returncode, f"{out}\n\x00{err}"
 
     def _obey(self, *words: str) -> None:
@@ -367,7 +356,7 @@ def run_one(directory: Path, schedule: Schedule, truth: dict[str, Any]) -> dict[
 
 def run_all(seed: int, numbers: Sequence[int], directory: Path) -> list[dict[str, Any]]:
     """Run schedules one after the other, telling of each."""
-    calm = Schedule(-1, soak_acts.SCHEMES[0], WORD_SCHEMES[0], ())
+    calm = Schedule(-1, transactions.SCHEMES[0], WORD_SCHEMES[0], ())
     truth = Cluster(directory / "calm", calm).run({})
     return run_each("soak_cluster.py", seed, numbers, draw, lambda one: run_one(directory, one, truth))
 
@@ -379,8 +368,8 @@ def keep(seed: int, outcomes: list[dict[str, Any]]) -> None:
     ended = f"{passed} of {len(every)} schedules of seed {seed} ended with all counted once and left nothing"
     schemes = [" + ".join(filter(None, names)) for names in WORD_SCHEMES]
     tables = {
-        f"{ended}; by the schemes of words": soak_acts.tabulate("schemes", schemes, every, lambda one: [one["words"]]),
-        "By act": soak_acts.tabulate("act", [CANCEL, RESCALE, SAVE, NOTHING], every, lambda one: one["acts"]),
+        f"{ended}; by the schemes of words": tabulate("schemes", schemes, every, lambda one: [one["words"]]),
+        "By act": tabulate("act", [CANCEL, RESCALE, SAVE, NOTHING], every, lambda one: one["acts"]),
     }
     runs.save("soak_cluster", "Random kills in a cluster of several jobs", tables, {"seed": seed, "outcomes": every})
 

@@ -45,6 +45,17 @@ def with_kept(name: str, seed: int, outcomes: Iterable[Outcome]) -> list[Outcome
     return [known[number] for number in sorted(known)]
 
 
+def tabulate(heading: str, names: Sequence[str], every: list[Outcome], of: Callable[[Any], Any]) -> str:
+    """A row for each name, of the outcomes that have it."""
+    rows = []
+    for name in names:
+        mine = [one for one in every if name in of(one)]
+        if mine:
+            passed, hits = sum(not one["reason"] for one in mine), sum(one["hits"] for one in mine)
+            rows.append((name, len(mine), passed, hits, runs.median(one["seconds"] for one in mine)))
+    return runs.table([heading, "schedules", "as they must end", "processes hit", "median s"], rows)
+
+
 def main(
     doc: str, count: int, run_all: Callable[[int, Sequence[int], Path], list[Outcome]],
     keep: Callable[[int, list[Outcome]], None],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +19,26 @@ from cli_harness import Cli
 
 DEADLINE_S = 90.0
 GONE_S = 15.0
+ACTED_S = 40.0
+
+
+def words_of(
+    command: subprocess.Popen[str], meanwhile: Callable[[], None], deadline: float = math.inf
+) -> tuple[str, str]:
+    """Output and errors of a command that has ended; Wrong when it hangs, or falls over. A refusal is noted."""
+    by = min(time.monotonic() + ACTED_S, deadline)
+    while command.poll() is None:
+        if time.monotonic() > by:
+            command.kill()
+            raise Wrong(f"a command hung: {command.args!r}; {command.communicate()[1][-500:]}")
+        meanwhile()
+        time.sleep(0.005)
+    out, err = command.communicate()
+    if "Traceback" in err:
+        raise Wrong(f"a command fell over: {command.args!r}; {err[-1500:]}")
+    if command.returncode:
+        print(f"      note: {command.args!r} ended with {command.returncode}: {err.strip()[-400:]}", flush=True)
+    return out, err
 
 
 class Watched:
