@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from core_driver import TOPOLOGY, Driver, running
 from hypothesis import given
 from hypothesis import strategies as st
-from test_controller_core import EXITED, TOPOLOGY, UP, Driver, running
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.controller.core import Core
 from riprap.controller.horizon import AHEAD_MIN, FIRST, Granting, Horizon
 from riprap.controller.record import Assignment, JobRecord
+from riprap.controller.reports import EXITED, UP
 from riprap.controller.steps import restart_lost
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from core_driver import TOPOLOGY, Driver, running
 from hypothesis import given
 from hypothesis import strategies as st
-from test_controller_core import TOPOLOGY, Driver, running
 
 from riprap.codec.errors import ConfigError, FrameError
 from riprap.codec.ids import LABEL_PART

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test_controller_core import TOPOLOGY, Driver, running
+from core_driver import TOPOLOGY, Driver, running
 
 from riprap.controller.reports import UP
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_controller_core import TOPOLOGY, Driver
+from core_driver import TOPOLOGY, Driver
 from test_controller_savepoints import BARRIER
 
 from riprap.codec.events import EventLog

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from core_driver import Driver
 from hypothesis import given
 from hypothesis import strategies as st
-from test_controller_core import Driver
 
 from riprap.codec.errors import ConfigError
 from riprap.codec.ids import WorkerId

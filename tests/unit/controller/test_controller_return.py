@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test_controller_core import Driver, running
+from core_driver import Driver, running
 
 from riprap.controller.cluster import SILENT_S_MAX
 from riprap.controller.deltas import Writer

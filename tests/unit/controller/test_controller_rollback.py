@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from test_controller_core import SINK, TOPOLOGY, running
+from core_driver import SINK, TOPOLOGY, running
 
 from riprap.codec.ids import WorkerId
 from riprap.controller.core import Core

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_controller_core import TOPOLOGY, Driver
+from core_driver import TOPOLOGY, Driver
 
 from riprap.controller.actions import Action, SumUp
 from riprap.controller.core import Later

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_controller_core import Driver, running
+from core_driver import Driver, running
 
 from riprap.controller.core import Core
 from riprap.controller.reports import EXITED

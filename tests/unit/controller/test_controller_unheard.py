@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from test_controller_core import TOPOLOGY
+from core_driver import TOPOLOGY
 
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.controller.actions import Action, Send

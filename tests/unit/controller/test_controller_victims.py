@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_controller_core import Driver
+from core_driver import Driver
 from test_controller_placement import Many, hosts_of
 
 from riprap.codec.errors import ConfigError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from test_controller_core import Driver
+from core_driver import Driver
 
 from riprap.codec.ids import WorkerId
 from riprap.controller.core import Core
