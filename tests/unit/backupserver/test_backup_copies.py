@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from kept_records import NAME, OTHER
 from test_backup_servers import WAIT_S, Cluster, await_that, state
-from test_backup_store import NAME, OTHER
 
 from riprap.backupserver import copies
 from riprap.backupserver.client import BackupClient

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept_records import NAME, OTHER, closed, found, save
 from test_backup_copies import reader, saved
 from test_backup_servers import WAIT_S, Cluster, await_that, saved_at_two, state
-from test_backup_store import NAME, OTHER, closed, found, save
 
 from riprap.backupserver.client import BackupUnavailable
 from riprap.backupserver.storage_local import LocalStorage

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kept_records import NAME, OTHER
 from test_backup_copies import COPY, reader
 from test_backup_servers import Cluster, await_that, state
-from test_backup_store import NAME, OTHER
 
 from riprap.backupserver.client import BackupClient
 from riprap.backupserver.pieces import Bodies

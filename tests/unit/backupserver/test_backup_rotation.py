@@ -9,8 +9,8 @@ from pathlib import Path
 import msgpack
 import pytest
 import zmq
+from kept_records import NAME
 from test_backup_servers import WAIT_S, Cluster, await_that, state
-from test_backup_store import NAME
 
 from riprap.backupserver.client import BackupClient
 from riprap.codec.trust.curve import call_with

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 import s3fs
 import zmq
+from kept_records import NAME, OTHER, found, save
 from moto.server import ThreadedMotoServer
-from test_backup_store import NAME, OTHER, found, save
 
 from riprap.backupserver.client import BackupClient, BackupUnavailable
 from riprap.backupserver.forget import forget
