@@ -46,7 +46,7 @@ def line(workload: Workload, contender: str, words: list[str]) -> dict[str, Any]
         "startup_seconds": done.summary["startup_seconds"],
         "peak_rss_mb": sum(done.summary["peak_rss_mb"].values()),
         "result": result,
-        "version": "this commit",
+        "version": "the commit above",
     }
 
 
