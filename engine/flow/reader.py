@@ -102,11 +102,6 @@ class Reader:
             return not self.finished
         return self.epoch < self._granted or (self.epoch == self._granted and self.position < self.end(self.epoch))
 
-    @property
-    def windows_max(self) -> int:
-        """The most windows that anybody may have heard of."""
-        return self._granted if self.windows is None else self.windows
-
     def grant(self, windows: int, final: bool) -> None:
         """So many windows of an input without end may be read; final: the last of them ends it."""
         if self._endless:
