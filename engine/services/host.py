@@ -7,7 +7,6 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from riprap.codec.errors import RiprapError
@@ -77,7 +76,7 @@ class Services:
         for name in (*self._backups, *self._commands):
             self._start(name)
         if self._embedded:
-            self._embedded.start()
+            self._start_zookeeper(self._embedded)
 
     def pids(self) -> dict[str, int]:
         """Service -> process id, of those that run; ids stay valid until `supervise` or `stop` reaps them."""
@@ -94,17 +93,17 @@ class Services:
                 self._count_restart(name, code)
                 self._start(name)
         if self._embedded and self._embedded.pid and _has_ended(self._embedded.pid):
-            self._restart(self._embedded)
-
-    def _restart(self, zookeeper: EmbeddedZooKeeper) -> None:
-        """Again where it is killed while it starts."""
-        runs = False
-        while not runs:
             self._count_restart("zookeeper", -1)
-            zookeeper.kill()
-            with suppress(ZooKeeperKilled):
-                zookeeper.start()
-                runs = True
+            self._embedded.kill()
+            self._start_zookeeper(self._embedded)
+
+    def _start_zookeeper(self, zookeeper: EmbeddedZooKeeper) -> None:
+        """Again where it is killed while it starts."""
+        while True:
+            try:
+                return zookeeper.start()
+            except ZooKeeperKilled:
+                self._count_restart("zookeeper", -1)
 
     def renew(self) -> None:
         """End controllers and backup servers and start them again, under the keys that are in the folder then.

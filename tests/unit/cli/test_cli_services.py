@@ -183,14 +183,15 @@ def test_the_log_of_a_zookeeper_that_does_not_start_is_beside_those_of_the_other
     assert (tmp_path / "zookeeper.log").read_text() == "cannot allocate the heap\n"
 
 
-def test_a_zookeeper_that_is_killed_while_it_starts_again_is_started_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("starts", [0, 1], ids=["first", "again"])
+def test_a_zookeeper_that_is_killed_while_it_starts_is_started_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starts: int
 ) -> None:
     services, restarted = make(tmp_path, "import time; time.sleep(60)", ensemble=None)
     answers, kills = zookeeper._answers, [True]
 
     def killing(*asked: Any) -> bool:
-        if kills and restarted:
+        if kills and len(restarted) == starts:
             kills.pop()
             os.kill(services.pids()["zookeeper"], signal.SIGKILL)
             ended(services.pids()["zookeeper"])
@@ -199,6 +200,7 @@ def test_a_zookeeper_that_is_killed_while_it_starts_again_is_started_once_more(
     monkeypatch.setattr(zookeeper, "_answers", killing)
     try:
         services.start()
+        assert len(restarted) == 1 - starts
         first = services.pids()["zookeeper"]
         os.kill(first, signal.SIGKILL)
         ended(first)
