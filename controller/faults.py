@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riprap.codec.errors import ConfigError
+from riprap.controller.victims import names_hosts
 
 WORKER_ACTIONS = ("kill", "stop", "slow")
 """The actions of an agent on its own workers."""
@@ -58,6 +59,15 @@ class Fault:
         if fault.action not in WORKER_ACTIONS or when.kind not in ("epoch", "items", "seconds"):
             raise ConfigError(f"fault '{fault}' cannot be injected by an agent", "use `riprap submit --fault`")
         return fault
+
+
+def check_hosts_are_killed(fault: Fault) -> None:
+    """ConfigError for hosts of a cluster that are hit in another way."""
+    if names_hosts(fault.target) and fault.action != "kill":
+        raise ConfigError(
+            f"fault '{fault}': an agent of a cluster that is stopped cannot go on by itself",
+            f"use kill:{fault.target}, or `riprap run --hosts`",
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from riprap.codec.json_text import to_json
 from riprap.codec.trust.paths import problem_with_path
 from riprap.configs.limits import JobLimits
 from riprap.controller.completeness import Expected
-from riprap.controller.faults import Fault, read_faults
+from riprap.controller.faults import Fault, check_hosts_are_killed, read_faults
 from riprap.controller.messages import CHANNEL_BYTES_MAX, pack
 from riprap.controller.placement import Rules
 from riprap.controller.victims import check_group, is_group, names_hosts
@@ -170,13 +170,8 @@ def _faults(topology: Mapping[str, Any], workers: tuple[WorkerId, ...]) -> tuple
 
 def _check_group(fault: Fault, stages: set[str]) -> None:
     """Refuse a stage that is not there, and what no agent can do. Hosts are known only when the moment has come."""
-    if names_hosts(fault.target):
-        if fault.action != "kill":
-            raise ConfigError(
-                f"fault '{fault}': an agent of a cluster that is stopped cannot go on by itself",
-                f"use kill:{fault.target}, or `riprap run --hosts`",
-            )
-    else:
+    check_hosts_are_killed(fault)
+    if not names_hosts(fault.target):
         check_group(fault.target, stages, {})
 
 

@@ -21,14 +21,18 @@ SWAPS_MAX = 2
 def wanted_copies(job: LedJob, tasks: list[str]) -> frozenset[WorkerId]:
     """The replicas of tasks that a client names; ConfigError for one that can have none, or a job that changes none."""
     if not job.spec.adapts:
-        raise ConfigError(
-            f"the replicas of job {job.spec.name} are those that it began with",
-            "set fault_tolerance.adapt to true, and run it anew",
-        )
+        raise replicas_are_fixed(job.spec.name)
     able = {str(worker.primary): worker for worker in job.tasks if worker.copy}
     if unknown := [name for name in tasks if name not in able]:
         raise ConfigError(f"{unknown[0]} of job {job.spec.name} can have no replica", f"name some of {', '.join(able)}")
     return frozenset(able[name] for name in tasks)
+
+
+def replicas_are_fixed(job: str) -> ConfigError:
+    """The refusal of other replicas for a job that has said of none that they may change."""
+    return ConfigError(
+        f"the replicas of job {job} are those that it began with", "set fault_tolerance.adapt to true, and run it anew"
+    )
 
 
 def adapt(run: Moment) -> None:

@@ -126,17 +126,14 @@ def _is_over(status: Mapping[str, Any]) -> bool:
 
 def _topology(job: str, client: Client) -> Topology:
     """ConfigError for a job whose replicas are fixed."""
-    from riprap.codec.errors import ConfigError
     from riprap.configs.loading import load
+    from riprap.controller.replicas import replicas_are_fixed
     from riprap.engine.run.cluster_start import find_run_directory
     from riprap.engine.run_directory.directory import TOPOLOGY
 
     topology = load(find_run_directory(job, client) / TOPOLOGY, with_input=False)
     if not topology.fault_tolerance.get("adapt"):
-        raise ConfigError(
-            f"the replicas of job {job} are those that it began with",
-            "set fault_tolerance.adapt to true, and run it anew",
-        )
+        raise replicas_are_fixed(job)
     return topology
 
 

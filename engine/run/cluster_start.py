@@ -11,8 +11,9 @@ from typing import Any
 from riprap.codec.errors import ConfigError
 from riprap.controller.client import Client
 from riprap.controller.ensemble import file_in_use
+from riprap.controller.faults import check_hosts_are_killed
 from riprap.controller.phases import ENDED, TERMINAL, name_is_taken
-from riprap.controller.victims import is_group, names_hosts
+from riprap.controller.victims import is_group
 from riprap.engine.run.host_checks import asks_for_hosts, on_hosts
 from riprap.engine.run.preflight import CheckedJob, check_job
 from riprap.engine.run.start import committed_epochs, make_directory_of, refuse_to_resume
@@ -92,11 +93,7 @@ def check_faults(job: CheckedJob) -> None:
     """ConfigError for a fault in a service: agents hit none but their own workers, and themselves with all of them."""
     workers = {str(worker) for worker in job.topology.workers()}
     for fault in job.faults:
-        if fault.action != "kill" and names_hosts(fault.target):
-            raise ConfigError(
-                f"fault '{fault}': an agent of a cluster that is stopped cannot go on by itself",
-                f"use kill:{fault.target}, or `riprap run --hosts`",
-            )
+        check_hosts_are_killed(fault)
         if fault.target not in workers and not is_group(fault.target):
             raise ConfigError(
                 f"fault '{fault}': in a job of a cluster only workers and hosts can be hit",
