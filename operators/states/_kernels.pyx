@@ -310,7 +310,7 @@ cdef class KeyTable:
         if not self.at.packed:
             return self.integers[start:stop].copy()
         offsets = self.offsets[start:stop + 1]
-        return self.bytes_[offsets[0]:offsets[-1]].copy(), offsets - offsets[0]
+        return self.bytes_[offsets[0]:offsets[stop - start]].copy(), offsets - offsets[0]
 
     def clear(self):
         self.at.count = 0
