@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
@@ -12,10 +11,10 @@ from riprap.codec.errors import ConfigError, DataError
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.inputs.records import unpacked
+from riprap.operators.learning.agreed_model import AgreedModel
 from riprap.operators.learning.classes import check_binary
 from riprap.operators.learning.sgd import PARAMETERS_MAX, SparseModel
 from riprap.operators.options import Option, check
-from riprap.operators.states import Vector
 from riprap.operators.tables import Arrays, Schema, Table
 
 PARAMETERS = 2**20
@@ -104,35 +103,29 @@ class LocalModel(DataflowOperator):
 class GlobalModel(DataflowOperator):
     """Destination: averages the local models, and feeds back what changed after a report of each, and per window.
 
-    A task that did not report a parameter counts with what was fed back last. State: the parameters; divergence:
-    Euclidean.
+    A task that did not report a parameter counts with what was fed back last. State: the parameters, and those of them
+    that are to be fed back with what was fed back last; divergence: Euclidean, of the parameters.
     """
 
     meanings: ClassVar[Mapping[str, str]] = {"l1_norm": "the sum of the sizes of all parameters"}
 
     def __init__(self, parameters: Parameters = PARAMETERS) -> None:
         check(self, parameters=parameters)
-        self.state: Vector = Vector(parameters, "euclidean")
-        self._forget()
+        self.state: AgreedModel = AgreedModel(parameters)
 
     def open(self, context: Context) -> None:
         self._models = max(sum((context.upstream or {}).values()), 1)
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Reports: indexes (uint32) and values of parameters."""
-        indexes, values = self._checked(items)
-        self._add(indexes.astype(np.int64), (values - self._agreed[indexes]) / self._models)
-        self._note_changed(indexes)
-        if len(self._changed) >= self._models:
+        self.state.add(*self._checked(items), self._models)
+        if self.state.reports >= self._models:
             self._feed_back(out)
         return items.count
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
-        if self._changed:
+        if self.state.reports:
             self._feed_back(out)
-
-    def recovered(self, theta: float, items: int) -> None:
-        self._forget()
 
     def results(self) -> dict[str, np.ndarray]:
         """The global model, as `model`."""
@@ -149,39 +142,13 @@ class GlobalModel(DataflowOperator):
     def metrics(self) -> dict[str, float]:
         return {"l1_norm": float(np.abs(self.state.values).sum())}
 
-    def _forget(self) -> None:
-        """Forget the rest: only the state's values are agreed on."""
-        self._agreed = self.state.values.copy()
-        self._is_changed = np.zeros(len(self._agreed), np.bool_)
-        self._changed: list[np.ndarray] = []
-        """For each report since, the parameters that no earlier one has."""
-
-    def _note_changed(self, indexes: np.ndarray) -> None:
-        """Each parameter once: flags are cheaper than sorting."""
-        fresh = indexes[~self._is_changed[indexes]]
-        self._is_changed[fresh] = True
-        self._changed.append(fresh)
-
-    def _add(self, indexes: np.ndarray, amounts: np.ndarray) -> None:
-        """Add a report as one item: it is taken in whole, whatever theta is."""
-        theta, self.state.theta = self.state.theta, math.inf
-        try:
-            self.state.add(indexes, amounts)
-        finally:
-            self.state.theta = theta
-
     def _feed_back(self, out: Emitter) -> None:
-        indexes = np.concatenate(self._changed)
-        values = self.state.values[indexes]
-        self._agreed[indexes] = values
-        self._is_changed[indexes] = False
-        self._changed = []
-        out.feed_back([indexes, values])
+        out.feed_back(self.state.agree())
 
     def _checked(self, items: Items) -> tuple[np.ndarray, np.ndarray]:
         indexes, values = items.arrays
-        if indexes.dtype != np.uint32 or indexes.shape != values.shape or (indexes >= len(self.state)).any():
+        if indexes.dtype != np.uint32 or indexes.shape != values.shape or (indexes >= self.state.parameters).any():
             raise ConfigError(
-                f"{items.stage} sends no model of {len(self.state)} parameters", "Use the same parameters."
+                f"{items.stage} sends no model of {self.state.parameters} parameters", "Use the same parameters."
             )
         return indexes, values

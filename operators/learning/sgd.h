@@ -127,6 +127,31 @@ static inline void sgd_report(sgd_model *model, uint32_t *indexes, double *value
     model->unreported_count = 0;
 }
 
+/* Put the unreported parameters, and what was reported of them, into indexes and reported. */
+static inline void sgd_unreported(const sgd_model *model, uint32_t *indexes, double *reported) {
+    for (size_t i = 0; i < model->unreported_count; i++) {
+        indexes[i] = model->unreported[i];
+        reported[i] = model->parameters[model->unreported[i]].reported;
+    }
+}
+
+/* Let these parameters alone be unreported; the values of all others were reported. */
+static inline void sgd_unreport(sgd_model *model, const uint32_t *indexes, const double *reported, size_t count) {
+    for (size_t i = 0; i < model->unreported_count; i++) {
+        sgd_parameter *at = model->parameters + model->unreported[i];
+        at->reported = at->value;
+        at->marks &= ~(uint64_t)UNREPORTED;
+    }
+    model->unreported_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        sgd_parameter *at = model->parameters + indexes[i];
+        at->reported = reported[i];
+        if (!(at->marks & UNREPORTED)) /* one that stands there twice has one place */
+            model->unreported[model->unreported_count++] = indexes[i];
+        at->marks |= UNREPORTED;
+    }
+}
+
 /* Put the unsaved parameters into indexes and values, and have them saved. */
 static inline void sgd_save(sgd_model *model, uint32_t *indexes, double *values) {
     for (size_t i = 0; i < model->unsaved_count; i++) {
@@ -139,7 +164,7 @@ static inline void sgd_save(sgd_model *model, uint32_t *indexes, double *values)
     model->distance = 0;
 }
 
-/* Values from a backup; they are saved, but not reported. */
+/* Values from a backup; they are saved, but not reported unless `sgd_unreport` says so. */
 static inline void sgd_load(sgd_model *model, const uint32_t *indexes, const double *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         sgd_set(model, indexes[i], values[i]);

@@ -29,6 +29,8 @@ cdef extern from "sgd.h" nogil:
                         double theta)
     void sgd_merge(sgd_model *model, const uint32_t *indexes, const double *values, size_t count)
     void sgd_report(sgd_model *model, uint32_t *indexes, double *values)
+    void sgd_unreported(const sgd_model *model, uint32_t *indexes, double *reported)
+    void sgd_unreport(sgd_model *model, const uint32_t *indexes, const double *reported, size_t count)
     void sgd_save(sgd_model *model, uint32_t *indexes, double *values)
     void sgd_load(sgd_model *model, const uint32_t *indexes, const double *values, size_t count)
 
@@ -83,6 +85,18 @@ cdef class _Model:
             sgd_report(&self.own, &to_indexes[0], &to_values[0])
         return indexes, values
 
+    def unreported(self):
+        indexes, reported = np.empty(self.own.unreported_count, np.uint32), np.empty(self.own.unreported_count)
+        cdef uint32_t[::1] to_indexes = indexes
+        cdef double[::1] to_reported = reported
+        if self.own.unreported_count:
+            sgd_unreported(&self.own, &to_indexes[0], &to_reported[0])
+        return indexes, reported
+
+    def unreport(self, const uint32_t[::1] indexes, const double[::1] reported):
+        cdef size_t count = indexes.shape[0]
+        sgd_unreport(&self.own, &indexes[0] if count else NULL, &reported[0] if count else NULL, count)
+
     def save(self):
         indexes, values = np.empty(self.own.unsaved_count, np.uint32), np.empty(self.own.unsaved_count)
         cdef uint32_t[::1] to_indexes = indexes
@@ -121,7 +135,9 @@ cdef class _Model:
 class SparseModel(State):
     """`parameters` float64 numbers, zeros at first. Divergence: the Euclidean distance from the last backup.
 
-    Item t moves the parameters of its features by eta / sqrt(t) along the gradient of its logistic loss.
+    Item t moves the parameters of its features by eta / sqrt(t) along the gradient of its logistic loss. A backup holds
+    indexes and values of parameters, and indexes of those that were trained since the last report, with what was
+    reported.
     """
 
     def __init__(self, parameters, eta=0.5, holdout=0):
@@ -171,7 +187,7 @@ class SparseModel(State):
         return self._model.tallies[1:]
 
     def report(self):
-        """(indexes uint32, values) of the parameters that were trained since the last report (all, once restored)."""
+        """(indexes uint32, values) of the parameters that were trained since the last report."""
         return self._model.report()
 
     def merge(self, indexes, values):
@@ -184,25 +200,27 @@ class SparseModel(State):
     def backup_state(self):
         if self._fresh:
             return self.backup_all()
-        return Backup(False, (self._about(), *self._model.save()))
+        return Backup(False, (self._about(), *self._model.save(), *self._model.unreported()))
 
     def backup_all(self):
         self._model.save()
         self._fresh = False
         values = self.values
         indexes = np.flatnonzero(values)
-        return Backup(True, (self._about(), indexes.astype(np.uint32), values[indexes]))
+        return Backup(True, (self._about(), indexes.astype(np.uint32), values[indexes], *self._model.unreported()))
 
     def recover_state(self, backup):
-        if len(backup.arrays) != 3:
-            raise ValueError("a backup of a sparse model has three arrays")
+        if len(backup.arrays) not in (3, 5):
+            raise ValueError("a backup of a sparse model has five arrays, or three, those of earlier versions")
         about, *entries = backup.arrays
         if about.dtype != np.int64 or about.shape != (4,) or about[0] != self.parameters or (about < 0).any():
             raise ValueError(f"a backup of another model than one of {self.parameters} parameters")
-        indexes, values = self._checked(*entries)
+        saved, *unreported = [self._checked(*entries[i:i + 2]) for i in range(0, len(entries), 2)]
         if backup.full:
             self._model.clear()
-        self._model.load(indexes, values)
+        self._model.load(*saved)
+        for entry in unreported:
+            self._model.unreport(*entry)
         self._model.tallies = about[1:].tolist()
         self._fresh = False
 

@@ -22,16 +22,7 @@ from tests.unit.engine.test_trial import EXAMPLES, ITEMS, inputs, overrides  # n
 
 SEEDS = range(3)
 SLICES = 3
-FOLLOWS_NOT_FROM_ITS_STATE = {
-    "online_logistic": "the values that its models agreed on within a window: its schemes find models that vary",
-    "online_logistic_staged": "the same",
-}
-
-DATAFLOW = [
-    path
-    for path in EXAMPLES
-    if path.stem not in FOLLOWS_NOT_FROM_ITS_STATE and "processor" not in read_document(path).values["stages"]
-]
+DATAFLOW = [path for path in EXAMPLES if "processor" not in read_document(path).values["stages"]]
 """Jobs of DataflowOperators; sinks have laws of their own."""
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from riprap.codec.errors import ConfigError, DataError
 from riprap.operators.base import Context
+from riprap.operators.dataflow import Items
 from riprap.operators.learning.online_logistic import GlobalModel, LocalModel
 from riprap.operators.learning.sgd import SparseModel
 from riprap.operators.states.base import Backup
@@ -209,3 +210,71 @@ def test_malformed_backups_are_refused(arrays: tuple[np.ndarray, ...]) -> None:
     SparseModel(PARAMETERS).recover_state(Backup(True, GOOD))
     with pytest.raises(ValueError):
         SparseModel(PARAMETERS).recover_state(Backup(True, arrays))
+
+
+def report(*pairs: tuple[int, float]) -> Items:
+    indexes, values = zip(*pairs, strict=True)
+    return input_items(1, np.array(indexes, np.uint32), np.array(values))._replace(count=1)
+
+
+def test_an_average_goes_on_within_a_window() -> None:
+    """Half of the models have reported when it dies: the other half counts for the same as without."""
+    averages = [GlobalModel(PARAMETERS), GlobalModel(PARAMETERS)]
+    outs = [Outbox(), Outbox()]
+    for average, out in zip(averages, outs, strict=True):
+        average.open(Context(upstream={"local": 2}))
+        average.process_data(report((7, 1.0), (3, 4.0)), 0, out)
+    restored = GlobalModel(PARAMETERS)
+    restored.open(Context(upstream={"local": 2}))
+    restored.state.recover_state(averages[1].state.backup_all())
+    restored.recovered(0.0, 0)
+    averages[1] = restored
+    for average, out in zip(averages, outs, strict=True):
+        average.process_data(report((7, 1.0)), 0, out)
+    for average, out in zip(averages, outs, strict=True):
+        assert average.results()["model"][[7, 3]].tolist() == [1.0, 2.0]
+        ((fed_back, *_),) = out.fed_back
+        assert [array.tolist() for array in fed_back] == [[7, 3], [1.0, 2.0]]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(["train", "report", "merge", "save", "die"]), max_size=25))
+def test_a_model_goes_on_between_two_reports(seed: int, steps: list[str]) -> None:
+    records, rng, first = sparse(seed, 25 * 4), np.random.default_rng(seed), 0
+    model, other = SparseModel(PARAMETERS), SparseModel(PARAMETERS)
+    saved = [other.backup_all()]
+    for step in steps:
+        if step == "train":
+            model.train(records, first, first + 4), other.train(records, first, first + 4)
+            first += 4
+        elif step == "report":
+            for one, same in zip(model.report(), other.report(), strict=True):
+                assert one.tolist() == same.tolist()
+        elif step == "merge":
+            agreed = rng.choice(PARAMETERS, 30, replace=False).astype(np.uint32), rng.normal(size=30)
+            model.merge(*agreed), other.merge(*agreed)
+        elif step == "save":
+            saved.append(other.backup_state())
+        else:
+            saved.append(other.backup_state())
+            other = SparseModel(PARAMETERS)
+            for backup in saved:
+                other.recover_state(backup)
+        assert (model.values == other.values).all()
+
+
+HALF_AGREED = (np.array([1]), np.array([3], np.uint32), np.array([0.5]), np.zeros(PARAMETERS))
+HALF_WRONG = [
+    HALF_AGREED[:3],
+    (-HALF_AGREED[0], *HALF_AGREED[1:]),
+    (HALF_AGREED[0], np.array([PARAMETERS], np.uint32), *HALF_AGREED[2:]),
+    (*HALF_AGREED[:2], np.array([0.5, 1.0]), HALF_AGREED[3]),
+    (*HALF_AGREED[:3], np.zeros(3)),
+]
+
+
+@pytest.mark.parametrize("arrays", HALF_WRONG)
+def test_malformed_backups_of_an_average_are_refused(arrays: tuple[np.ndarray, ...]) -> None:
+    GlobalModel(PARAMETERS).state.recover_state(Backup(True, HALF_AGREED))
+    with pytest.raises(ValueError):
+        GlobalModel(PARAMETERS).state.recover_state(Backup(True, arrays))
