@@ -134,7 +134,8 @@ class LinearModel(Sink):
         places = [*self._features, -1]
         kept = len(places) if self._intercept else len(places) - 1
         self._learning, moments = places[:kept], context.moments[(slice(kept),) * context.moments.ndim]
-        self._roots = np.sqrt(moments if moments.ndim == 1 else moments.diagonal())
+        roots = np.sqrt(moments if moments.ndim == 1 else moments.diagonal())
+        self._roots = np.where(np.isinf(roots), 0.0, roots)  # a feature that is the same in all rows: its weight stays
         self._inverse = curvature.inverse(moments, self._l2, self.curvature, self._intercept)
 
     def _whole_step(self, gradient: np.ndarray, epoch: int) -> None:

@@ -81,6 +81,13 @@ def test_a_feature_that_never_varied_keeps_its_weight_whatever_comes_later(colum
         assert sink.metrics()["recent_loss"] < sink.metrics()["loss"]
 
 
+def test_a_regression_that_misses_nothing_stays_beside_a_feature_that_never_varied() -> None:
+    items = rows()
+    items[:, 0], items[:, 3] = 0.0, 7.0
+    sink = train(*opened(linear_regression.Gradient(), linear_regression.Model(), informed(items)), [items])
+    assert not sink.model()["coefficients"].any() and sink.metrics()["loss"] == 0.0
+
+
 def test_heavy_tails_that_a_sample_hardly_shows_do_not_make_regression_diverge() -> None:
     generator = np.random.default_rng(0)
     features = np.exp(3 * generator.standard_normal((20_000, 8)))
