@@ -30,6 +30,7 @@ Model = Mapping[str, np.ndarray]
 
 TRIED_ROWS = 16
 """Rows on which a model is compared with the estimator that it was taken from."""
+TRIED_ROWS_PER_CENTRE = 100
 
 _MODULES = {
     "KMeans": "sklearn.cluster",
@@ -123,14 +124,10 @@ def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
     """The model of a fitted estimator of scikit-learn: linear, k-means, or a network of one hidden layer.
 
     ConfigError for any other, and for one of more than two classes or one output, whose classes are no numbers, or that
-    predicts by more than its coefficients: by a link function, say.
+    predicts by more than its coefficients or centres: by a link function, say.
     """
     if hasattr(estimator, "cluster_centers_"):
-        centres = np.array(estimator.cluster_centers_, dtype=np.float64)
-        return {
-            "centres": centres,
-            "weights": np.bincount(estimator.labels_, minlength=len(centres)).astype(np.float64),
-        }
+        return _model_of_clusters(estimator)
     classes = getattr(estimator, "classes_", None)
     if hasattr(estimator, "coefs_"):
         return _model_of_network(estimator, classes)
@@ -148,20 +145,32 @@ def from_estimator(estimator: Any) -> dict[str, np.ndarray]:
     }
     if classes is not None:
         model["classes"] = _labels(classes)
-    _check_alike(estimator, model)
+    rows = np.random.default_rng(0).standard_normal((TRIED_ROWS, len(model["coefficients"])))
+    _check_alike(estimator, model, rows, "coefficients and its intercept")
     return model
 
 
-def _check_alike(estimator: Any, model: Model) -> None:
+def _model_of_clusters(estimator: Any) -> dict[str, np.ndarray]:
+    centres = np.array(estimator.cluster_centers_, dtype=np.float64)
+    if not centres.size:
+        raise ConfigError(f"{type(estimator).__name__} found no centres", "Fit one that finds some.")
+    clustered = estimator.labels_[estimator.labels_ >= 0]  # the others are noise
+    model = {"centres": centres, "weights": np.bincount(clustered, minlength=len(centres)).astype(np.float64)}
+    apart = np.random.default_rng(0).standard_normal((TRIED_ROWS_PER_CENTRE * len(centres), centres.shape[1]))
+    rows = centres.mean(axis=0) + centres.std(axis=0) * apart
+    _check_alike(estimator, model, rows.astype(estimator.cluster_centers_.dtype), "centres")
+    return model
+
+
+def _check_alike(estimator: Any, model: Model, rows: np.ndarray, by: str) -> None:
     """ConfigError unless the model predicts as the estimator does, but for the rounding of float32."""
-    rows = np.random.default_rng(0).standard_normal((TRIED_ROWS, len(model["coefficients"])))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it may have been fitted on columns with names
         expected = np.asarray(estimator.predict(rows), np.float64).ravel()
     if np.abs(predict(model, rows) - expected).max() > 1e-5 * np.abs(expected).max():
         raise ConfigError(
-            f"{type(estimator).__name__} predicts by more than its coefficients and its intercept",
-            "Pass a linear regression or a linear classifier of two classes.",
+            f"{type(estimator).__name__} predicts by more than its {by}",
+            "Pass a linear regression, a linear classifier of two classes, or k-means.",
         )
 
 

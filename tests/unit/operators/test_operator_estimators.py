@@ -114,6 +114,21 @@ def test_estimators_that_predict_by_more_than_their_coefficients_are_refused(ite
     )
 
 
+def test_clusters_are_taken_over_where_the_nearest_centre_is_what_counts() -> None:
+    from sklearn.cluster import AffinityPropagation, BisectingKMeans, KMeans, MeanShift
+
+    features = np.random.default_rng(0).normal(size=(140, 2)) + np.repeat([[0, 0], [6, 6], [0, 9], [9, 0]], 35, axis=0)
+    for fitted in (KMeans(4, n_init=1).fit(features.astype(np.float32)), MeanShift(bandwidth=2).fit(features)):
+        model = estimators.from_estimator(fitted)
+        assert model["weights"].tolist() == np.bincount(fitted.labels_).tolist()
+    aside = MeanShift(bandwidth=2, cluster_all=False).fit(features)
+    assert estimators.from_estimator(aside)["weights"].sum() == (aside.labels_ >= 0).sum() < len(features)
+    with pytest.raises(ConfigError, match="BisectingKMeans predicts by more than its centres"):
+        estimators.from_estimator(BisectingKMeans(6, random_state=0).fit(features))
+    with pytest.warns(Warning), pytest.raises(ConfigError, match="AffinityPropagation found no centres"):
+        estimators.from_estimator(AffinityPropagation(max_iter=1, random_state=0).fit(features))
+
+
 def test_sparse_coefficients_are_taken_over(items: np.ndarray) -> None:
     from sklearn.linear_model import SGDClassifier
 
