@@ -135,7 +135,6 @@ class CountRecentWords(DataflowOperator):
 
         self.state = Decaying(make, factor) if window == "decaying" else Windowed(make, window, window_epochs)
         self.writes = ("words",) if self.state.window == "hopping" else ()
-        self._distinct = 0
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Words as (bytes, offsets), and their counts (int64)."""
@@ -144,7 +143,6 @@ class CountRecentWords(DataflowOperator):
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         self.state.close(epoch)
-        self._distinct = len(self.state.content())
         if self.state.window == "hopping" and epoch % self.state.window_epochs == 0:
             out.write("words", self.results())
 
@@ -163,7 +161,7 @@ class CountRecentWords(DataflowOperator):
         return words_columns(arrays)
 
     def metrics(self) -> dict[str, float]:
-        return {"distinct_words": float(self._distinct)}
+        return {"distinct_words": float(len(self.state.content()))}
 
 
 def words_columns(arrays: Arrays) -> dict[str, np.ndarray]:

@@ -276,6 +276,9 @@ def test_recent_words_are_those_of_the_last_windows(options: dict[str, Any], exp
     assert [file["counts"].tolist() for file in out.files] == (
         [[1, 2], [3, 4]] if "hopping" in options.values() else []
     )
+    restored = CountRecentWords(**options)
+    restored.state.recover_state(operator.state.backup_all())
+    assert restored.metrics() == operator.metrics() == {"distinct_words": len(expected)}
 
 
 @pytest.mark.parametrize("options", [{"window": "none"}, {"window": "sliding", "window_epochs": 0}])
