@@ -12,6 +12,7 @@ from riprap.codec.errors import ConfigError, DataError
 from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
+from riprap.operators.panes.event_times import length
 from riprap.operators.states.base import Backup, State
 from riprap.operators.states.checks import places_in
 
@@ -92,9 +93,7 @@ class IntervalJoin(DataflowOperator):
     def __init__(
         self,
         causes: Annotated[str, Option("The stage whose rows are sent on", example="incidents")],
-        within: Annotated[
-            int, Option("From the start of a cause to the end of its partner", unit="event time", low=1, example="300")
-        ],
+        within: Annotated[int, length("From the start of a cause to the end of its partner", low=1, example="300")],
         below: Annotated[
             float, Option("Values of partners, speeds say, are less", above=True, low=0, infinite=True)
         ] = math.inf,

@@ -16,6 +16,7 @@ from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
 from riprap.operators.panes.aggregates import AGGREGATES, Aggregate
 from riprap.operators.panes.assigners import Assigner, FixedPanes, SessionPanes, SlidingPanes
+from riprap.operators.panes.event_times import check_times, length
 from riprap.operators.panes.firing import MODES, Fired, Plan, TimedItems, step
 from riprap.operators.panes.key_names import KeyNames
 from riprap.operators.panes.pane_state import NO_TIME, PaneState, TimedPart
@@ -27,10 +28,6 @@ SHAPES = ("fixed", "sliding", "sessions")
 KINDS = ("", "early", "on_time", "late", "retraction")
 KEYS = ("int64", "bytes")
 FORMS = ("keys (int64)", "keys (bytes, uint8, and offsets, int64)")
-TIME_MAX = 2**61
-"""Event times are below it, so that lengths and lateness can be added."""
-
-Length = Annotated[int, Option("Length of a pane, fixed or sliding", unit="event time", low=0)]
 
 
 class Panes(DataflowOperator):
@@ -53,15 +50,13 @@ class Panes(DataflowOperator):
     def __init__(
         self,
         panes: Annotated[str, Option("Which kind of panes", choices=SHAPES, example="fixed")],
-        size: Length = 0,
-        slide: Annotated[
-            int, Option("From the start of a sliding pane to that of the next", unit="event time", low=0)
-        ] = 0,
-        gap: Annotated[int, Option("Time without items that ends a session", unit="event time", low=0)] = 0,
-        offset: Annotated[int, Option("A time at which a fixed or sliding pane starts", unit="event time", low=0)] = 0,
+        size: Annotated[int, length("Length of a pane, fixed or sliding")] = 0,
+        slide: Annotated[int, length("From the start of a sliding pane to that of the next")] = 0,
+        gap: Annotated[int, length("Time without items that ends a session")] = 0,
+        offset: Annotated[int, length("A time at which a fixed or sliding pane starts")] = 0,
         aggregate: Annotated[str, Option("What is made of the values", choices=tuple(AGGREGATES))] = "count",
         mode: Annotated[str, Option("What a later row of a pane says of earlier ones", choices=MODES)] = "accumulating",
-        lateness: Annotated[int, Option("How far behind its end a pane takes items", unit="event time", low=0)] = 0,
+        lateness: Annotated[int, length("How far behind its end a pane takes items")] = 0,
         early_items: Annotated[
             int, Option("New items of a key that put an open pane out; 0: none do", unit="items", low=0)
         ] = 0,
@@ -190,8 +185,7 @@ def _timed(items: Items, chosen: slice, names: KeyNames | None) -> TimedItems:
     times = _whole("times", times)
     keys = _numbered(items, chosen, names) if names is not None else _whole("keys", items.arrays[0][chosen])
     values = np.array(given[0], np.float64) if given else np.ones(len(times))
-    if len(times) and max(-int(times.min()), int(times.max())) >= TIME_MAX:
-        raise DataError(f"a block of {items.stage} has the event time {times.max()}", "use times below 2**61")
+    check_times(times, f"a block of {items.stage} has")
     return TimedItems(times, keys, values)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from riprap.codec.errors import DataError
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
+from riprap.operators.panes.event_times import check_times, length
 from riprap.operators.states.checks import PackedKeys, pack_keys
 from riprap.operators.text.columns import column, numbers, whole_numbers
 
@@ -32,7 +33,7 @@ class TimedLines(DataflowOperator):
         key: Annotated[int, Option("Where keys stand", unit="column", low=0)] = 1,
         value: Annotated[int, Option("Where values stand; -1: each is 1", unit="column", low=-1)] = -1,
         separator: Annotated[str, Option("Between two columns")] = ",",
-        disorder: Annotated[int, Option("How far times may go back", unit="event time", low=0)] = 0,
+        disorder: Annotated[int, length("How far times may go back")] = 0,
         perfect: Annotated[bool, Option("Times that go back further are an error")] = False,
         text: Annotated[bool, Option("Keys are text")] = False,
     ) -> None:
@@ -77,6 +78,7 @@ class TimedLines(DataflowOperator):
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         times, values, *keys = items.arrays
+        check_times(times, "a line has")
         if len(times):
             self._promise(times, out)
             out.send_by_key((keys[0], keys[1]) if self._text else keys[0], (times, values))

@@ -158,5 +158,6 @@ def test_two_streams_of_panes_are_needed() -> None:
             IntervalJoin(causes="causes", within=1).open(Context(upstream=upstream))
     with pytest.raises(DataError, match="no panes"):
         join().operator.process_data(Items(1, "causes", 0, 1, (np.zeros(1, np.int64),)), 0, Outbox())
-    with pytest.raises(ConfigError):
-        IntervalJoin(causes="causes", within=0)
+    for within in (0, 2**61):
+        with pytest.raises(ConfigError):
+            IntervalJoin(causes="causes", within=within)

@@ -351,6 +351,33 @@ def test_options_that_make_no_panes_are_refused(options: dict[str, Any]) -> None
         Panes(**options)
 
 
+@pytest.mark.parametrize("time", [-(2**61) + 1, 0, 2**61 - 1])
+@pytest.mark.parametrize("name", ["size", "slide", "gap", "offset", "lateness", "disorder"])
+def test_lengths_up_to_their_bound_are_added_and_others_refused(name: str, time: int) -> None:
+    """A lateness of 2**63 - 1 used to wrap around, so that panes were dropped as soon as they were there."""
+
+    def made(most: int) -> Panes | TimedLines:
+        if name == "disorder":
+            return TimedLines(disorder=most)
+        shape = {"slide": "sliding", "gap": "sessions"}.get(name, "fixed")
+        lengths = {"gap": 1, "size": most if name == "slide" else 1, name: most}
+        return Panes(shape, **lengths)
+
+    operator, out = made(2**61 - 1), Outbox()
+    with pytest.raises(ConfigError, match=f"the option .*{name} is {2**61}"):
+        made(2**61)
+    if isinstance(operator, TimedLines):
+        read(operator, out, f"{time},1")
+        assert out.promised == time - 2**61 + 1
+        return
+    operator.open(Context())
+    operator.process_data(Items(1, "s", 0, 1, (np.zeros(1, int), np.full(1, time))), 0, out)
+    out.event_time = FOREVER
+    operator.process_punctuation(1, out)
+    ((_, rows),) = out.written
+    assert (rows["starts"] <= time) & (time < rows["ends"]) and rows["values"] == 1
+
+
 @pytest.mark.parametrize(
     "arrays", [(np.zeros(2),), (np.zeros(2), np.zeros(2, int)), (np.zeros(2, int), np.full(2, 2**61))]
 )
@@ -386,6 +413,15 @@ def test_a_perfect_source_refuses_what_comes_later() -> None:
     read(source, out, "10,1", "7,1")
     with pytest.raises(DataError, match=r"time 6.*before 7"):
         read(source, out, "6,1")
+
+
+@pytest.mark.parametrize("time", [2**61, 2**63 - 1, -(2**61), -(2**63)])
+def test_a_time_that_no_length_can_be_added_to_is_named(time: int) -> None:
+    with pytest.raises(DataError, match=f"a line has the event time {time}"):
+        read(TimedLines(), Outbox(), "5,1", f"{time},1")
+    with pytest.raises(DataError, match=f"a block of s has the event time {time}"):
+        block = Items(1, "s", 0, 2, (np.zeros(2, int), np.array([5, time])))
+        Panes("fixed", 10).process_data(block, 0, Outbox())
 
 
 @pytest.mark.parametrize("text", ["x,1", "3", "3,y", "", f"{2**63},1", f"1,-{10**20}"])

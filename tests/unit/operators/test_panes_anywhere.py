@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_panes import Item, Run, rising, shapes, windows
 
 from riprap.operators.dataflow import Items
-from riprap.operators.panes.panes import TIME_MAX
+from riprap.operators.panes.event_times import TIME_MAX
 
 PERIOD = 10 * 7 * 9
 """All shapes of panes repeat after so long."""
