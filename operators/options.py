@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -49,7 +50,7 @@ class Option:
             return value in self.choices if self.choices else bool(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return True
-        if not math.isfinite(value):
+        if not abs(value) <= sys.float_info.max:  # NaN, infinity, or a whole number that no float64 holds
             return self.infinite and value == math.inf
         low, high = self.low, self.high
         return (low is None or value > low or (value == low and not self.above)) and (

@@ -51,9 +51,9 @@ def test_what_is_expected_names_range_unit_and_choices() -> None:
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
     [
-        ("share", (0, 0.0, 0.99), (1, 1.0, -0.1, math.nan, math.inf, "0.5", True, None, [0.5])),
-        ("k", (1, 10**9), (0, 1.0, True, "1", None, math.inf)),
-        ("slack", (None, 0, 3.5, math.inf), (-1, -math.inf, math.nan, False)),
+        ("share", (0, 0.0, 0.99), (1, 1.0, -0.1, math.nan, math.inf, "0.5", True, None, [0.5], 10**400)),
+        ("k", (1, 10**9, 2**63), (0, 1.0, True, "1", None, math.inf, 10**400, -(10**400))),
+        ("slack", (None, 0, 3.5, math.inf), (-1, -math.inf, math.nan, False, 10**400)),
         ("kind", ("one", "two"), ("three", "", 1, None)),
         ("flag", (True, False), (0, 1, "true", None)),
         ("free", (None, 3, "a", [1]), ()),
