@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -91,11 +92,11 @@ def plain_columns(arrays: Arrays) -> dict[str, np.ndarray]:
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if array.dtype.names:
-            columns |= {f"{name}.{part}": array[part] for part in array.dtype.names}
+            columns |= plain_columns({f"{name}.{part}": array[part] for part in array.dtype.names})
         elif array.ndim <= 1:
             columns[name] = np.atleast_1d(array)
         else:
-            flat = array.reshape(len(array), -1)
+            flat = array.reshape(len(array), math.prod(array.shape[1:]))  # -1 would not do where there is no row
             columns |= {f"{name}{number}": flat[:, number] for number in range(flat.shape[1])}
     if len({len(column) for column in columns.values()}) > 1:
         raise ValueError(f"arrays of several lengths: { ({name: len(one) for name, one in columns.items()}) }")

@@ -13,7 +13,7 @@ from riprap.operators.learning.gradient import GlobalGradient
 from riprap.operators.learning.model_tables import INTERCEPT
 from riprap.operators.learning.online_logistic import GlobalModel
 from riprap.operators.states import pack_keys
-from riprap.operators.tables import Schema, Table, lines_of, plain_columns, texts
+from riprap.operators.tables import Schema, Table, lines_of, plain_columns, plain_tables, texts
 from riprap.operators.text.grep import MergeLines
 from riprap.operators.text.word_count import CountRecentWords, CountWords
 
@@ -113,3 +113,12 @@ def test_columns_have_one_length() -> None:
         Table({"a": np.zeros(2), "b": np.zeros(3)})
     with pytest.raises(ValueError, match="several lengths"):
         DataflowOperator.window_columns("any", {"a": np.zeros(2), "b": np.zeros(3)})
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_arrays_of_any_number_of_rows_are_columns(count: int) -> None:
+    pairs = np.dtype([("at", "<i8"), ("corners", "<f8", (2, 2))])
+    found = plain_tables([{"key": np.arange(count), "value": np.ones((count, 2)), "pair": np.zeros(count, pairs)}])
+    corners = [f"pair.corners{number}" for number in range(4)]
+    assert list(found["result"].columns) == ["key", "value0", "value1", "pair.at", *corners]
+    assert len(found["result"]) == count
