@@ -13,6 +13,7 @@ from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
 from riprap.operators.panes.event_times import length
+from riprap.operators.panes.rows import RETRACTION
 from riprap.operators.states.base import Backup, State
 from riprap.operators.states.checks import places_in
 
@@ -82,7 +83,8 @@ class IntervalJoin(DataflowOperator):
 
     Sends key, end and the least such value of each cause, by key, at the end of the first window in which it has a
     partner; promises event time less `within`. Rows wait until event time is `within` behind their end. Both streams
-    send (key, start, end, value, kind), as Panes does: incidents in sessions and mean speeds in fixed panes, say.
+    send (key, start, end, value, kind), as Panes does unless it is retracting: incidents in sessions and mean speeds in
+    fixed panes, say.
     """
 
     correlated_inputs = True
@@ -113,12 +115,14 @@ class IntervalJoin(DataflowOperator):
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Keys, starts, ends (int64), values (float64) and kinds, one of each for a pane."""
         try:
-            *columns, values, _ = items.arrays
+            *columns, values, kinds = items.arrays
             side = CAUSES if items.stage == self._causes else EFFECTS
+            if (kinds == RETRACTION).any():
+                raise ValueError("a row takes another one back, which may have been sent on")
             return first + self.state.add(items.epoch, side, [one[first:] for one in columns], values[first:])
         except ValueError as error:
-            remedy = "Send key, start, end, value and kind."
-            raise DataError(f"a block of {items.stage} has no panes: {error}", remedy) from error
+            remedy = "Send key, start, end, value and kind, and none of the mode retracting."
+            raise DataError(f"a block of {items.stage} has no panes to join: {error}", remedy) from error
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         about, values = self.state.about, self.state.values

@@ -12,6 +12,7 @@ from riprap.codec.key_groups import GROUPS
 from riprap.operators.base import Context
 from riprap.operators.dataflow import Items
 from riprap.operators.joins.interval_join import IntervalJoin, WaitingRows
+from riprap.operators.panes.rows import RETRACTION
 from riprap.operators.states.base import Backup
 from tests.unit.operators.dataflow_harness import Outbox, Task
 
@@ -156,6 +157,9 @@ def test_two_streams_of_panes_are_needed() -> None:
     for upstream in ({"causes": 1}, {"a": 1, "b": 1}, {"causes": 1, "a": 1, "b": 1}):
         with pytest.raises(ConfigError, match="name one of them as causes"):
             IntervalJoin(causes="causes", within=1).open(Context(upstream=upstream))
+    *columns, kinds = block(1, "causes", [Pane(1, 0, 5, 1.0)]).arrays
+    with pytest.raises(DataError, match="takes another one back"):
+        join().operator.process_data(Items(1, "causes", 0, 1, (*columns, kinds * RETRACTION)), 0, Outbox())
     with pytest.raises(DataError, match="no panes"):
         join().operator.process_data(Items(1, "causes", 0, 1, (np.zeros(1, np.int64),)), 0, Outbox())
     for within in (0, 2**61):
