@@ -21,14 +21,14 @@ def order_faults(run: Moment) -> None:
     """Order each fault once, when its moment has come and its target runs; of a group, those of it that run then.
 
     An order is durable before an agent gets it, so that a new leader does not give it again. It holds the incarnations
-    to be hit (`hits`) by the instances of their agents.
+    to be hit (`hits`) by the instances of their agents. One that is to be killed is hit by no further fault.
     """
     job = run.job
     given = {order["number"] for order in job.injected}
     for number, fault in enumerate(job.spec.faults):
         if number in given or not is_due(fault.when, progress_of(job, run.now)):
             continue
-        rows = victims(run.job, fault.target, run.cluster)
+        rows = [row for row in victims(job, fault.target, run.cluster) if not _is_to_be_killed(job, row)]
         if not rows:
             continue
         hits: dict[str, dict[str, int]] = defaultdict(dict)
@@ -36,6 +36,11 @@ def order_faults(run: Moment) -> None:
             hits[job.tasks[row.id].assignment.instance][row.worker] = row.incarnation
         order = {"number": number, "action": fault.action, "at": run.now, "clock": run.cluster.clock}
         job.injected.append(order | {"hits": dict(hits)})
+
+
+def _is_to_be_killed(job: LedJob, row: WorkerReport) -> bool:
+    kills = (hit for order in job.injected if order["action"] == "kill" for hit in hits_of(order))
+    return any((hit["worker"], hit["incarnation"]) == (row.worker, row.incarnation) for hit in kills)
 
 
 def log_orders(run: Moment) -> None:

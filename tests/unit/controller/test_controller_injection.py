@@ -41,6 +41,7 @@ class SufferingDriver(Driver):
 
 
 KILL = Fault("kill", "source.0", When("epoch", 3))
+STOP = Fault("stop", "source.0", When("epoch", 3), for_s=1.0)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,24 @@ def test_a_fault_waits_until_its_target_runs() -> None:
     assert driver.status["injected"] == []
     driver.hear(source_0={"incarnation": 2, "state": UP})
     assert orders(driver) == [(0, 2)]
+
+
+@pytest.mark.parametrize("second", [KILL, Fault("kill", "stage:source", When("epoch", 2)), STOP])
+def test_a_fault_of_a_target_that_is_being_killed_is_for_the_next_incarnation(second: Fault) -> None:
+    """The sinks may report at once that the moments of both have come."""
+    driver = running(topology=suffering(KILL, second))
+    driver.hear(sink_0={"epoch": 9})
+    assert orders(driver) == [(0, 1)], "one kill is enough for an incarnation"
+    driver.hear(source_0={"state": EXITED, "status": -9})
+    assert len(driver.status["injected"]) == 1
+    driver.hear(source_0={"incarnation": 2, "state": UP})
+    assert orders(driver) == [(1, 2)]
+
+
+def test_an_incarnation_can_be_killed_while_it_stands_still() -> None:
+    driver = running(topology=suffering(STOP, KILL))
+    driver.hear(sink_0={"epoch": 9})
+    assert orders(driver) == [(0, 1), (1, 1)]
 
 
 @pytest.mark.parametrize(
