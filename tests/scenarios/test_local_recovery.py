@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cli_harness import await_that
 from ordered_jobs import ENDS, KEYS, REPEAT, ROWS, write_keyed_shards
-from shared_cluster import SharedCluster
+from shared_cluster import STAGINGS, SharedCluster
 
 from riprap.engine.run_directory.directory import read_events
 
@@ -100,6 +100,17 @@ def run(cluster: SharedCluster, marks: Path, out: Path, *kills: str) -> tuple[di
     return summary, list(read_events(out))
 
 
+def run_one_after_the_other(
+    cluster: SharedCluster, marks: Path, out: Path, *kills: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """As `run`, staged again where a kill came before its victim was up again, or behind the job's end."""
+    for number in range(STAGINGS):
+        summary, events = run(cluster, marks, out / str(number), *kills)
+        if all(failure["restored_ms"] is not None for failure in summary["failures"]):
+            break
+    return summary, events
+
+
 def totals(summary: dict[str, Any]) -> np.ndarray:
     models = [np.load(model["path"])["totals"] for model in summary["model"]["all"].values()]
     return np.sum(models, axis=0)
@@ -109,7 +120,8 @@ def test_who_is_killed_alone_goes_back_alone(
     cluster: SharedCluster, marks: Path, truth: np.ndarray, tmp_path: Path
 ) -> None:
     """One task twice, and then one behind it, when checkpoints have been whole meanwhile."""
-    summary, events = run(cluster, marks, tmp_path / "out", "mark.0@15%", "mark.0@40%", "total.1@75%")
+    kills = "mark.0@15%", "mark.0@40%", "total.1@75%"
+    summary, events = run_one_after_the_other(cluster, marks, tmp_path / "out", *kills)
     assert totals(summary).tolist() == truth.tolist()
     assert not [event for event in events if event["event"] in ("rollback", "rolled_back")]
     restored = Counter((event["worker"], event["incarnation"]) for event in events if event["event"] == "restored")
