@@ -105,6 +105,12 @@ class Kill:
     """A process that runs while another is at the step, or LAUNCHER; empty: the one that is at the step."""
     behind: str = ""
 
+    @property
+    def holds(self) -> bool:
+        """True when the victim stands still during the call, behind which it would soon end: a worker when all is
+        done."""
+        return self.step.at_end and self.step.when == "after" and "." in self.victim
+
 
 BARRIER = "riprap.engine.schemes.barrier:Barrier"
 CHAIN = "riprap.engine.schemes.parts.chain:Chain"
@@ -221,6 +227,10 @@ def in_turn(*strikes: tuple[Step, str]) -> list[Kill]:
     return kills
 
 
+def _fields(kill: Kill) -> dict[str, Any]:
+    return asdict(kill) | asdict(kill.step) | {"name": kill.name, "holds": kill.holds}
+
+
 def write_job(folder: Path) -> None:
     """What the job needs besides its topology."""
     numbers = np.arange(ROWS, dtype=float)
@@ -296,7 +306,7 @@ class Watched:
         (cli.directory / "tally.yaml").write_text(TOPOLOGY)
         self._plan = cli.directory / "kills" / "kills.json"
         self._plan.parent.mkdir()
-        self._plan.write_text(json.dumps([asdict(kill) | asdict(kill.step) | {"name": kill.name} for kill in kills]))
+        self._plan.write_text(json.dumps(list(map(_fields, kills))))
         path = os.pathsep.join(filter(None, (str(DEVICE), cli.environment.get("PYTHONPATH", ""))))
         self._environment = {"PYTHONPATH": path, "FAULT_POINTS": str(self._plan)}
 

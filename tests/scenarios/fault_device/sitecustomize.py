@@ -54,6 +54,8 @@ def arm(module, kill):
     def armed(*args, **kwargs):
         if kill["when"] == "before":
             count(kill, calls, args)
+        if kill["holds"] and is_meant(kill, args):
+            hold(kill)
         result = function(*args, **kwargs)
         if kill["when"] == "after" or (kill["when"] == "true" and result):
             count(kill, calls, args)
@@ -64,16 +66,26 @@ def arm(module, kill):
 
 def count(kill, calls, args):
     """Note a call, and kill if it is the one."""
-    folder = Path(FILE).parent
-    if kill["behind"] and not (folder / kill["behind"]).exists():
-        return
-    if role_of("self") != kill["process"] or (kill["within"] and caller() != kill["within"]):
-        return
-    if kill["arguments"] and not re.search(kill["arguments"], repr(args)):
+    if not is_meant(kill, args):
         return
     calls[0] += 1
     if calls[0] >= kill["call"]:
-        strike(folder / kill["name"], kill["victim"])
+        strike(Path(FILE).parent / kill["name"], kill["victim"])
+
+
+def is_meant(kill, args):
+    """True for a call that counts."""
+    if kill["behind"] and not (Path(FILE).parent / kill["behind"]).exists():
+        return False
+    if role_of("self") != kill["process"] or (kill["within"] and caller() != kill["within"]):
+        return False
+    return not kill["arguments"] or bool(re.search(kill["arguments"], repr(args)))
+
+
+def hold(kill):
+    """Stop the victim, if it is still to be killed: it cannot end by itself before that."""
+    if not (Path(FILE).parent / kill["name"]).exists() and (pid := pid_of(kill["victim"])):
+        os.kill(pid, signal.SIGSTOP)
 
 
 def caller():
