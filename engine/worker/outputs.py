@@ -31,12 +31,12 @@ class SinkOutputs:
 
     A line of `epochs.csv` announces that an epoch is committed and durable; it is never withdrawn. The rows of
     `output.npy` behind the last announced epoch are provisional: a sink that starts again cuts them off and writes them
-    once more.
+    once more. `attempt` counts the starts of the job.
     """
 
     writes, holds, others = True, False, 0
 
-    def __init__(self, run_dir: Path, index: int, sinks: int) -> None:
+    def __init__(self, run_dir: Path, index: int, sinks: int, attempt: int = 1) -> None:
         def path(name: str) -> Path:
             return run_dir / file_name(name, index, sinks)
 
@@ -49,7 +49,7 @@ class SinkOutputs:
         self._model_path = path("model.npz")
         self._pending: list[tuple[int, str]] = []
         self._model: dict[str, Any] = {}
-        self._opened_at = self._committed_at = 0.0
+        self._attempt, self._opened_at, self._committed_at = attempt, 0.0, 0.0
         self._left_out = 0
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
@@ -103,6 +103,7 @@ class SinkOutputs:
     def notes(self) -> dict[str, Any]:
         """Notes of what is not in the files yet, or may have to be cut off them."""
         notes = {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self._opened_at}
+        notes["attempt"] = self._attempt
         return notes | {"left_out": self._left_out, "clock": CLOCK, "items": self._items() + self._left_out}
 
     def begin(self, epoch: int, items: int) -> None:
@@ -118,10 +119,10 @@ class SinkOutputs:
         self._pending = [(int(epoch), str(line)) for epoch, line in notes["pending"]]
         self.cut(notes["rows"])
         self._left_out = notes["left_out"]
-        if notes["clock"] == CLOCK:
-            self._opened_at = notes["opened_at"]
-        else:
+        if notes["clock"] != CLOCK:
             self._epochs.change_clock()
+        elif notes.get("attempt") == self._attempt:  # one that is resumed begins with its own first item
+            self._opened_at = notes["opened_at"]
 
     def save_model(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Write the model, and remember its digest: sha256 over the raw little-endian arrays in their order.

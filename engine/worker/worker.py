@@ -86,9 +86,10 @@ class Worker:
             Borrower(roots),
             Channels(arena, form.layout, self.network, bytes_max),
         )
-        self.outputs = outputs_of(form.layout, self.run_dir)
+        self._attempt = spec["topology"].get("attempt", 1)
+        self.outputs = outputs_of(form.layout, self.run_dir, self._attempt)
         self._must_be_finite = not topology.keeps_bad_rows
-        self._is_first = self.incarnation == 1 and spec["topology"].get("attempt", 1) == 1
+        self._is_first = self.incarnation == 1 and self._attempt == 1
         self.task = form.make_task(self.port, self.outputs, self.run_dir, self._is_first)
         self._restore(topology, spec)
         stage = topology.stages[self.me.stage]
@@ -125,7 +126,7 @@ class Worker:
         if not task.saves:
             return
         began = time.monotonic()
-        fence = fence_of(spec["topology"].get("attempt", 1), self.incarnation)
+        fence = fence_of(self._attempt, self.incarnation)
         deadline_s = max(ANSWER_S, self._born + topology.cluster.startup_timeout_s * ANSWER_SHARE - began)
         records = records_of(topology.job, spec["topology"].get("run", ""))
         checkpoint = spec.get("checkpoint", 0)
@@ -163,7 +164,7 @@ class Worker:
         self.port.enter(round_)
         if self.outputs is not None:
             self.outputs.close()
-            self.outputs = outputs_of(self._form.layout, self.run_dir)
+            self.outputs = outputs_of(self._form.layout, self.run_dir, self._attempt)
             self._said_done = False
         self.task = self._form.make_task(self.port, self.outputs, self.run_dir, is_first=False)
         if saves:

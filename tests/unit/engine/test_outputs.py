@@ -8,6 +8,8 @@ import sys
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Barrier
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -86,6 +88,27 @@ def test_what_two_lives_know_to_be_durable_is_announced_once(tmp_path: Path, fir
     new.committed(boundary(4), 0.01, None)
     new.durable(4)
     assert announced(tmp_path) == [1, 2, 3, 4] and new.accounted == 12
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_first_item_is_that_of_this_attempt_at_the_job(tmp_path: Path, resumed: bool) -> None:
+    """Of all incarnations in it: faults at `seconds=S` count from there."""
+    first = SinkOutputs(tmp_path, 0, 1)
+    first.add(boundary(1), 0.25, None, 100.0)
+    second = SinkOutputs(tmp_path, 0, 1, 2 if resumed else 1)
+    second.resume(first.notes())
+    assert first_item_at(second) == (0.0 if resumed else 99.75)
+    second.add(boundary(2), 0.5, None, 200.0)
+    assert first_item_at(second) == (199.5 if resumed else 99.75)
+    third = SinkOutputs(tmp_path, 0, 1, 2 if resumed else 1)
+    third.resume(second.notes())
+    assert first_item_at(third) == first_item_at(second)
+
+
+def first_item_at(outputs: SinkOutputs) -> float:
+    """As the controller and the launcher hear it."""
+    task = SimpleNamespace(metrics=dict, lost=0, missed=0, done=False, combines={})
+    return float(outputs.stats(cast(Any, task))["first_emit_at"])
 
 
 def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
