@@ -80,11 +80,12 @@ def note_faults_that_never_came(run: Moment) -> None:
 
 
 def progress_of(job: LedJob, now: float) -> JobProgress:
-    """Progress of the job, as its sinks last said."""
+    """Progress of the job, as its sinks last said; of the first item also those say that were lost."""
     rows = [row for row in job.sink_rows if row is not None]
     if len(rows) < len(job.spec.sinks):
         return JobProgress()
-    began = min((at for row in rows if (at := row.stats.get("first_emit_at"))), default=None)
+    every = (row for (worker, _), row in job.rows.items() if worker.primary in job.spec.sinks)
+    began = min((at for row in every if (at := row.stats.get("first_emit_at"))), default=None)
     seconds = -1.0 if began is None else now - began
     return JobProgress(min(row.epoch for row in rows), sum(row.accounted for row in rows), seconds)
 

@@ -61,6 +61,18 @@ def test_a_fault_is_ordered_when_its_moment_has_come(when: When, before: dict[st
     assert [(one["worker"], one["action"]) for one in driver.status["injected"]] == [("source.0", "kill")]
 
 
+def test_seconds_count_from_the_first_item_of_all_incarnations() -> None:
+    """A destination that keeps nothing knows of its own items alone."""
+    driver = running(topology=suffering(Fault("kill", "source.0", When("seconds", 5))))
+    driver.hear(sink_0={"stats": {"first_emit_at": 0.1}})
+    driver.hear(sink_0={"state": EXITED, "status": -9})
+    driver.hear(sink_0={"incarnation": 2, "state": UP, "stats": {"first_emit_at": driver.now}})
+    driver.pass_time(4.0)
+    assert orders(driver) == []
+    driver.pass_time(1.0)
+    assert orders(driver) == [(0, 1)]
+
+
 def test_an_order_is_durable_before_it_is_given() -> None:
     driver = running(topology=suffering(KILL))
     driver.confirm = False
