@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -45,7 +46,7 @@ def _is_to_be_killed(job: LedJob, row: WorkerReport) -> bool:
 
 def log_orders(run: Moment) -> None:
     """Log the orders that have become durable in this leadership, as agents get them: those of the ones before are
-    logged."""
+    logged. Who was lost meanwhile is not hit."""
     job = run.job
     if job.durable is None or job.durable.phase in TERMINAL:
         return
@@ -54,10 +55,11 @@ def log_orders(run: Moment) -> None:
             continue
         job.faults_logged.add(order["number"])
         fault = job.spec.faults[order["number"]]
-        hits = [(name, number) for instance in order["hits"] for name, number in _hits_on(job, order, instance)]
-        for name, number in hits:
+        hits = {instance: dict(_hits_on(job, order, instance)) for instance in order["hits"]}
+        next(one for one in job.injected if one["number"] == order["number"])["hits"] = hits
+        for name, number in itertools.chain(*map(dict.items, hits.values())):
             run.log("fault_injected", incarnation=number, fault=str(fault), action=fault.action, target=name)
-        if not hits:
+        if not any(hits.values()):
             run.log("fault_not_injected", fault=str(fault))
 
 

@@ -118,6 +118,7 @@ def test_a_fault_whose_target_is_gone_before_it_is_durable_is_not_said_to_be_inj
     driver.pass_time(1.0)
     driver.take(driver.core.persisted("job", driver.persists[-1].record if ends else order, driver.now))
     assert driver.injected == []
+    assert ends or driver.status["injected"] == [], "nor is it in the summary"
 
 
 def test_a_fault_is_for_one_incarnation_and_a_new_leader_does_not_order_it_again() -> None:
