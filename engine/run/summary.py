@@ -124,7 +124,7 @@ def compose(facts: Facts) -> dict[str, Any]:
         "malformed": _total(every, "malformed"),
         "model": model,
         "output": _sinks_view(stats, "output"),
-        **({"tentative": tentative} if (tentative := _sinks_view(newest, "tentative")) else {}),
+        **({"tentative": tentative} if (tentative := _tentative(newest)) else {}),
         "metrics": {**metrics, **facts.metrics},
         "peak_rss_mb": {worker: max(_numbers(found, "peak_rss_mb"), default=0) for worker, found in stats.items()},
         "cpu_seconds": {worker: sum(_numbers(found, "cpu_seconds")) for worker, found in stats.items()},
@@ -311,11 +311,23 @@ def _by_edge(every: list[Stats], name: str) -> dict[str, int]:
 
 def _sinks_view(stats: Mapping[str, list[Stats]], name: str) -> dict[str, Any]:
     """A file (`model`, `output`) as the first sink last reported it; with several sinks, each one's under `all`."""
-    files = {worker: one[name] for worker, found in sorted(stats.items()) for one in found if one.get(name)}
+    files = _of_sinks(stats, name)
     view = dict(next(iter(files.values()), {}))
     if len(files) > 1:
         view["all"] = files
     return view
+
+
+def _tentative(stats: Mapping[str, list[Stats]]) -> dict[str, Any]:
+    """The tentative windows that the sink reported; with several sinks the sums, and each one's under `all`."""
+    shown = _of_sinks(stats, "tentative")
+    if len(shown) < 2:
+        return next(iter(shown.values()), {})
+    return {name: sum(one[name] for one in shown.values()) for name in ("windows", "amended")} | {"all": shown}
+
+
+def _of_sinks(stats: Mapping[str, list[Stats]], name: str) -> dict[str, Any]:
+    return {worker: one[name] for worker, found in sorted(stats.items()) for one in found if one.get(name)}
 
 
 def times(every: Iterable[Stats], name: str) -> list[float]:

@@ -247,6 +247,17 @@ def test_several_sinks_keep_all_their_models() -> None:
     assert found["metrics"] == {"sink.0.loss": 0.0, "sink.1.loss": 1.0, "holdout_accuracy": 0.64}
 
 
+def test_tentative_windows_are_those_of_all_destinations() -> None:
+    def tentative(windows: int, amended: int) -> dict[str, Any]:
+        return {"stats": {"tentative": {"windows": windows, "amended": amended, "completeness": 0.5}}}
+
+    found = summary(status={"workers": {"sink.0": tentative(24, 24), "sink.1": tentative(19, 18), "sink.2": {}}})
+    assert (found["tentative"]["windows"], found["tentative"]["amended"]) == (43, 42)
+    assert list(found["tentative"]["all"]) == ["sink.0", "sink.1"] and "completeness" not in found["tentative"]
+    alone = summary(status={"workers": {"sink.0": tentative(24, 23)}})
+    assert alone["tentative"] == {"windows": 24, "amended": 23, "completeness": 0.5}
+
+
 def test_each_metric_of_several_tasks_becomes_the_job_s_in_its_own_way(tmp_path: Any) -> None:
     words = {"count.0": (100, 17_709.0, 0.5, 1.0), "count.1": (300, 17_644.0, 0.9, 2.0)}
     stats = {
