@@ -57,7 +57,7 @@ class SinkOutputs:
         self.add(boundary, latency_s, rows, time.monotonic())
 
     def add(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None, at: float) -> None:
-        """The same of an epoch that was closed at that moment, in monotonic seconds."""
+        """The same at that moment, in monotonic seconds."""
         self._committed_at = at
         self._opened_at = self._opened_at or self._committed_at - latency_s
         self._left_out += boundary.lost

@@ -60,11 +60,11 @@ class HeldFile(NamedTuple):
 
 
 class HeldWindow(NamedTuple):
-    """A closed window that another copy has not announced yet; `first` of its rows are behind those of all others."""
+    """A closed window that another copy has not announced yet. Its first item was emitted at `emitted_at`, in monotonic
+    seconds; `first` of its rows are behind those of all others."""
 
     boundary: Boundary
-    latency_s: float
-    at: float
+    emitted_at: float
     first: int
     rows: np.ndarray | None
     files: Sequence[HeldFile]
@@ -126,10 +126,11 @@ class StandbyOutputs:
         outputs.cut(self._held[0].first if self._held else self._rows)
         if self._is_other_clock:
             outputs.change_clock()
+        now = time.monotonic()  # nobody could read any of it before
         for window in self._held:
             for file in window.files:
                 file.write()
-            outputs.add(window.boundary, window.latency_s, window.rows, window.at)
+            outputs.add(window.boundary, now - window.emitted_at, window.rows, now)
         for file in self._files:
             file.write()
         outputs.durable(self._durable)
@@ -171,7 +172,8 @@ class StandbyOutputs:
             return
         own = None if rows is None else np.array(rows)
         self._look()
-        self._held.append(HeldWindow(boundary, latency_s, time.monotonic(), self._rows, own, tuple(self._files)))
+        emitted_at = time.monotonic() - latency_s
+        self._held.append(HeldWindow(boundary, emitted_at, self._rows, own, tuple(self._files)))
         self._rows += 0 if own is None else len(own)
         self._files.clear()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -122,6 +123,18 @@ def test_one_that_begins_from_a_savepoint_says_so_once_it_writes(tmp_path: Path,
     lines = (tmp_path / "epochs.csv").read_text().splitlines(keepends=True)
     assert lines[:2] == [HEADING, "# before 5 60 60\n"] and lines[2].startswith("6,3,")
     assert outputs.accounted == 63
+
+
+def test_what_was_held_is_committed_when_it_is_written(tmp_path: Path, copy: Make) -> None:
+    """A takeover that takes long is seen in the gap between commits, and in their latencies."""
+    other = copy()
+    close(other, 1, 2)
+    asked = time.monotonic()
+    other.begin_to_write(False)
+    lines = (line.split(",") for line in (tmp_path / "epochs.csv").read_text().splitlines()[1:])
+    for _, _, latency_ms, committed_at in lines:
+        assert float(committed_at) >= asked - 1e-6
+        assert float(committed_at) - float(latency_ms) / 1000 <= asked - 0.01 + 1e-5, "its first item came before that"
 
 
 def test_moments_are_told_apart_where_who_takes_over_has_another_clock(tmp_path: Path, copy: Make) -> None:
