@@ -12,7 +12,7 @@ those that its predecessor may have triggered.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ def checkpoint_fields(whole: Whole, rows: Collection[WorkerReport]) -> dict[str,
     """A checkpoint as it is logged: its duration and the longest waits of any worker, in ms, the worker whose part was
     safe last, and the bytes of all parts."""
     slowest = max(rows, key=lambda row: row.saved_at or 0.0)
-    parts = [part for row in rows if isinstance(part := row.stats.get("checkpoint"), dict)]
+    parts = [_part_of(row) for row in rows]
     duration_ms = (whole.whole_at - whole.triggered_at) * 1000
     return {
         "duration_ms": duration_ms,
@@ -101,6 +101,17 @@ def checkpoint_fields(whole: Whole, rows: Collection[WorkerReport]) -> dict[str,
         "aligned_ms": max((part.get("aligned_ms", 0.0) for part in parts), default=0.0),
         "copy_ms": max((part.get("copy_ms", 0.0) for part in parts), default=0.0),
     }
+
+
+def directory_of_part(row: WorkerReport) -> str:
+    """The directory of a savepoint where a worker's newest part is on disk too; empty for none."""
+    return str(_part_of(row).get("savepoint", ""))
+
+
+def _part_of(row: WorkerReport) -> dict[str, Any]:
+    """The statistics of a worker's newest part; none where it has none."""
+    part = row.stats.get("checkpoint")
+    return part if isinstance(part, dict) else {}
 
 
 class Coordinator:
@@ -117,6 +128,8 @@ class Coordinator:
         """By directory."""
         self.made: set[str] = set()
         """The directories of savepoints that are whole, though nobody may see that there yet."""
+        self.lacking: dict[str, list[str]] = {}
+        """By the directory of a savepoint that could not be made: the workers that have no part there."""
         self._next = marks.reserved + 1
         self._due_at = now + pace.interval_s
 
@@ -174,8 +187,9 @@ class Coordinator:
         self._due_at = now + self.pace.interval_s
         return self.pending.number
 
-    def hear(self, saved: Mapping[str, int], now: float) -> Whole | None:
-        """Take in the newest part of each worker that is safe; the checkpoint under way once it is whole: decided."""
+    def hear(self, saved: Mapping[str, int], now: float, lacking: Sequence[str] = ()) -> Whole | None:
+        """Take in the newest part of each worker that is safe; the checkpoint under way once it is whole: decided. It
+        is no savepoint if workers are `lacking` there, for their newest parts are not in its directory."""
         pending = self.pending
         if pending is None:
             return None
@@ -187,9 +201,12 @@ class Coordinator:
         self.pending, self.failures, self._decided = None, 0, pending.number
         self.marks = self.marks._replace(completed=pending.number)
         self._due_at = max(self._due_at, now + self.pace.min_pause_s)
+        wanted = self.wanted.pop(pending.savepoint, None)
+        if pending.savepoint and lacking:
+            self.lacking[pending.savepoint] = list(lacking)
+            return Whole(pending.number, pending.triggered_at, now)
         if pending.savepoint:
             self.made.add(pending.savepoint)
-        wanted = self.wanted.pop(pending.savepoint, None)
         ends = wanted is not None and wanted.ends
         return Whole(pending.number, pending.triggered_at, now, pending.savepoint, ends)
 

@@ -225,6 +225,11 @@ class Core:
             return [Reply(ticket, {"job": name})]  # it is about to be seen, and the job may be ending with it
         if job.phase not in (Phase.RUNNING, Phase.RECOVERING):
             raise ConfigError(f"job {name} is {job.phase}", "ask while it runs")
+        if lacking := job.checkpoints.lacking.pop(directory, None):
+            raise ConfigError(
+                f"no savepoint of {name}, which goes on: {', '.join(lacking[:8])} could not write to {directory}",
+                "name a directory with room where all hosts may write; `savepoint_failed` in events.jsonl says why",
+            )
         job.checkpoints.want(directory, stop, now)
         return [Reply(ticket, {"job": name}), *self._settle(now)]
 

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from riprap.codec.ids import Incarnation, WorkerId
 from riprap.controller import injection, recovery, replicas
 from riprap.controller.actions import Log
-from riprap.controller.checkpoints import Coordinator, Pending, checkpoint_fields
+from riprap.controller.checkpoints import Coordinator, Pending, checkpoint_fields, directory_of_part
 from riprap.controller.cluster import Cluster
 from riprap.controller.completeness import Account
 from riprap.controller.job import LedJob
@@ -223,7 +223,8 @@ class Pass(Moment):
         if not job.may_trigger:
             return
         rows = {str(worker): row for worker in job.tasks if (row := job.row(worker)) is not None}
-        if whole := coordinator.hear({name: row.checkpoint for name, row in rows.items()}, now):
+        lacking = [name for name, row in rows.items() if directory_of_part(row) != coordinator.savepoint]
+        if whole := coordinator.hear({name: row.checkpoint for name, row in rows.items()}, now, lacking):
             job.checkpoint_fields = checkpoint_fields(whole, rows.values())
             job.parting = whole.savepoint if whole.ends else ""
             job.unsettled.clear()

@@ -91,8 +91,8 @@ class Port(Protocol):
         change any more. `on_durable` tells when it is safe.
         """
 
-    def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
-        """Write this worker's part of a savepoint; it is on disk when this returns, or the event log says why not."""
+    def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> bool:
+        """Write this worker's part of a savepoint; True when it is on disk, else the event log says why it is not."""
 
     def release(self, checkpoint: int) -> None:
         """Saved parts of checkpoints before this one are needed no more."""

@@ -84,6 +84,8 @@ class SavedPart(NamedTuple):
     nbytes: int = 0
     aligned_ms: float = 0.0
     copy_ms: float = 0.0
+    savepoint: str = ""
+    """The directory of a savepoint where it is on disk too; empty for none."""
 
 
 class Scheme:

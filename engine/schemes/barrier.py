@@ -73,6 +73,8 @@ class Cut:
     copy_s: float
     whole: Sliced | None = None
     """All of the state, until it is written to the directory of a savepoint; None where there is none to write."""
+    savepoint: str = ""
+    """The directory of a savepoint where the part is on disk; empty for none."""
     saved_as: int = 0
     nbytes: int = 0
 
@@ -292,8 +294,8 @@ class Barrier(Scheme):
             return
         if cut.whole is not None:
             meta, arrays = self._record(cut, cut.whole)
-            self.bench.port.save_apart(line.savepoint, meta | {"checkpoint": line.number}, arrays)
-            cut.whole = None
+            written = self.bench.port.save_apart(line.savepoint, meta | {"checkpoint": line.number}, arrays)
+            cut.whole, cut.savepoint = None, line.savepoint if written else ""
         meta, arrays = self._record(cut, cut.copy)
         cut.nbytes = bytes_of(arrays)
         cut.saved_as = self.bench.port.save("checkpoint", Epoch(line.number), meta, arrays)
@@ -321,7 +323,7 @@ class Barrier(Scheme):
         if line is None or line.cut is None or not 0 < line.cut.saved_as <= number:
             return
         cut = line.cut
-        self.part = SavedPart(line.number, cut.nbytes, cut.aligned_s * 1000, cut.copy_s * 1000)
+        self.part = SavedPart(line.number, cut.nbytes, cut.aligned_s * 1000, cut.copy_s * 1000, cut.savepoint)
         self._line = None
 
     # a new incarnation

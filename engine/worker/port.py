@@ -102,11 +102,13 @@ class WorkerPort(OrdinaryWire, LinkPort):
             self.counts["record_bytes"] += sum(array.nbytes for array in own)
         return number
 
-    def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
+    def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> bool:
         try:
             write_part(Path(directory), self.layout.me, meta, arrays)
         except OSError as error:
             self.report("savepoint_failed", directory=directory, error=str(error))
+            return False
+        return True
 
     def release(self, checkpoint: int) -> None:
         self.store.release(checkpoint)

@@ -361,7 +361,8 @@ def socket_name(job: str, me: WorkerId, incarnation: Incarnation) -> str:
 def _part_stats(part: SavedPart) -> dict[str, Any]:
     if not part.number:
         return {}
-    return {"checkpoint": {"bytes": part.nbytes, "aligned_ms": part.aligned_ms, "copy_ms": part.copy_ms}}
+    told = {"bytes": part.nbytes, "aligned_ms": part.aligned_ms, "copy_ms": part.copy_ms}
+    return {"checkpoint": told | ({"savepoint": part.savepoint} if part.savepoint else {})}
 
 
 def pin(cpus: Sequence[int] | None, index: int, threads: int = 1) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,9 @@ from cli_harness import SLOW_WORDS, WORD_COUNT, Cli, await_that, paced
 from shared_cluster import SharedCluster
 
 from riprap.controller.client import Client
+
+sys.path.append(str(Path(__file__).parents[1]))
+from full_disk import small_disk
 
 TEXT = "the quick brown fox jumps over the lazy dog\nand runs to the river\n" * 1500
 REPEAT, WINDOW = 40, 2000
@@ -165,3 +169,19 @@ def test_savepoints_of_earlier_versions_are_begun_from_for_ever(
     sets, out = ("--set", "stages.count.parallelism=3", *BARRIER), words.directory / "out"
     cluster.job(words.directory / "words.yaml", out, "--from", str(KEPT / version), *sets)
     assert counted(out) == TRUTH
+
+
+def test_a_savepoint_for_which_there_is_no_room_ends_no_job(words: Cli, cluster: SharedCluster) -> None:
+    (cluster.directory / "slow_words.py").write_text(SLOW_WORDS % 20_000)
+    out = words.directory / "out"
+    with small_disk(words.directory / "disk", "1m") as disk:
+        disk.fill()
+        name = cluster.start(words.directory / "words.yaml", out, *SLOW, *BARRIER)
+        await_that(lambda: has_windows(out), 120, lambda: "nothing was committed")
+        saving = ("savepoint", name, "disk/saved", "--stop", "--zookeeper", cluster.zookeeper)
+        refused = words.answer(*saving)
+        assert refused.returncode == 2 and "could not write to" in refused.stderr, refused.stderr
+        assert not (disk.path / "saved" / "savepoint.json").exists()
+        with Client(cluster.zookeeper) as client:
+            assert client.status(name)["phase"] == "RUNNING"
+        cluster.ask("cancel", name)

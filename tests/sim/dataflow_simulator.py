@@ -169,8 +169,9 @@ class DataflowNode(Node):
         plain = msgpack.unpackb(msgpack.packb(meta), strict_map_key=False)
         return super().save(kind, epoch, plain, arrays, since)
 
-    def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
+    def save_apart(self, directory: str, meta: dict[str, Any], arrays: Sequence[np.ndarray]) -> bool:
         write_part(Path(directory), self.me, meta, arrays)
+        return True
 
     def release(self, checkpoint: int) -> None:
         assert self.sim.checkpointing is not None

@@ -40,10 +40,16 @@ class LoggingDriver(Driver):
         self.now += 1.0
         self.hear()
         self.confirm = False
-        self.hear(source_0={"checkpoint": 1}, sink_0={"checkpoint": 1})
+        self.save(1)
         record = self.persists[-1].record
         assert record.checkpoints is not None and record.checkpoints.completed == 1
         return record
+
+    def save(self, number: int) -> None:
+        """Have all parts saved, and written to where the view says."""
+        view = self.sent[-1]["jobs"]["job"]["view"]
+        part = {"checkpoint": number, "stats": {"checkpoint": {"savepoint": view.get("savepoint", "")}}}
+        self.hear(source_0=part, sink_0=part)
 
     def confirm_write(self, record: JobRecord) -> None:
         """It is written, and so is its log, as far as that was asked for."""
@@ -136,8 +142,7 @@ def test_a_job_does_not_end_with_a_savepoint_that_nobody_awaits_any_more(under_w
         driver.pass_time(2.0)
     driver.pass_time(STOP_LEASE_S)
     driver.hear(sink_0={"incarnation": 1 if under_way else 2, "state": UP})
-    number = driver.told[0]
-    driver.hear(source_0={"checkpoint": number}, sink_0={"checkpoint": number})
+    driver.save(driver.told[0])
     driver.pass_time(1.0)
     assert driver.status["phase"] == "RUNNING" and not driver.logged("savepoint")
 
@@ -147,5 +152,21 @@ def test_a_job_ends_with_a_savepoint_that_its_client_awaits_however_long() -> No
     for _ in range(20):
         driver.take(driver.core.savepoint("s", "job", "/save", True, driver.now))
         driver.pass_time(2.0)
-    driver.hear(source_0={"checkpoint": driver.told[0]}, sink_0={"checkpoint": driver.told[0]})
+    driver.save(driver.told[0])
     assert driver.logged("savepoint") == [("/save", 1)] and driver.status["phase"] == "CANCELLING"
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_checkpoint_with_parts_that_could_not_be_written_is_no_savepoint(stop: bool) -> None:
+    """Of a directory without room, or where a host may not write: the job goes on, and who asks again hears of it."""
+    driver = LoggingDriver()
+    driver.take(driver.core.savepoint("s", "job", "/save", stop, driver.now))
+    written = {"checkpoint": 1, "stats": {"checkpoint": {"savepoint": "/save"}}}
+    driver.hear(source_0=written, sink_0={"checkpoint": 1, "stats": {"checkpoint": {}}})
+    assert driver.told == [0, 1] and not driver.logged("savepoint")
+    with pytest.raises(ConfigError, match=r"sink\.0 could not write to /save"):
+        driver.core.savepoint("s", "job", "/save", stop, driver.now)
+    assert driver.status["phase"] == "RUNNING"
+    driver.take(driver.core.savepoint("t", "job", "/save", stop, driver.now))
+    driver.save(2)
+    assert driver.logged("savepoint") == [("/save", 2)], "once there is room"
