@@ -38,7 +38,7 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
     """
     from riprap.engine.cli.savepoint import make_savepoint
     from riprap.engine.cli.submit import hand_in
-    from riprap.engine.run.cluster_start import check_is_of_cluster, find_run_directory, submit_anew
+    from riprap.engine.run.cluster_start import check_is_of_cluster, submit_anew
     from riprap.engine.run.preflight import check_job
     from riprap.engine.run.savepoint_checks import check_rescaling
     from riprap.engine.run_directory.directory import TOPOLOGY, check_is_free
@@ -47,7 +47,7 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
 
     sets = [f"stages.{name}.parallelism={number}" for name, number in map(_parsed, stages)]
     with open_client(zookeeper) as client:
-        run_dir = find_run_directory(job, client)
+        run_dir = Path(client.status(job)["run_dir"])  # of the job that runs, whatever lies here under its name
         check_is_of_cluster(run_dir)
         topology = str(run_dir / TOPOLOGY)
         before = check_job(topology, (), verify=False).topology

@@ -14,11 +14,18 @@ from riprap.backupserver.savepoint import FORMAT, MANIFEST, Savepoint
 from riprap.codec.errors import ConfigError, RiprapError
 from riprap.engine.cli import rescale, savepoint
 from riprap.engine.run import cluster_start, preflight, savepoint_checks
+from riprap.engine.run_directory.directory import TOPOLOGY
 from riprap.engine.services import cluster
 
 
 class Waiting:
     """A client of a cluster whose job does not end."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+
+    def status(self, job: str) -> dict[str, str]:
+        return {"run_dir": str(self.run_dir)}
 
     def __enter__(self) -> Waiting:
         return self
@@ -44,8 +51,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return SimpleNamespace(topology=SimpleNamespace(shape=shape), begun_from=lambda savepoint: None)
 
     for module, name, value in (
-        (cluster, "open_client", lambda zookeeper: Waiting()),
-        (cluster_start, "find_run_directory", lambda job, client: tmp_path),
+        (cluster, "open_client", lambda zookeeper: Waiting(tmp_path)),
         (cluster_start, "check_is_of_cluster", lambda run_dir: None),
         (cluster_start, "submit_anew", lambda job, out, servers: None),
         (preflight, "check_job", job),
@@ -81,6 +87,18 @@ def test_nothing_is_stopped_for_a_directory_that_cannot_be_had(tmp_path: Path, a
 def test_a_job_that_has_so_many_tasks_already_is_left_alone(asked: list[Path]) -> None:
     done = CliRunner().invoke(rescale.command, ["words", "count=2"])
     assert (done.exit_code, done.output) == (0, "words has count=2 already; nothing was stopped\n") and asked == []
+
+
+def test_the_topology_is_that_of_the_job_that_runs(
+    tmp_path: Path, asked: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory here that has the job's name is of an earlier run, before it was rescaled say."""
+    here = tmp_path / "here"
+    (here / "words").mkdir(parents=True)
+    (here / "words" / TOPOLOGY).touch()
+    monkeypatch.chdir(here)
+    rescaled()
+    assert [path.parent for path in asked] == [tmp_path / "savepoints"]
 
 
 def test_a_savepoint_that_is_refused_leaves_no_directory_of_its_own(tmp_path: Path) -> None:
