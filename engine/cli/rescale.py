@@ -12,6 +12,8 @@ from riprap.engine.cli.options import no_verify_option, out_option, zookeeper_op
 
 TIMEOUT_S = 300.0
 """For a checkpoint to be whole, and for the job's workers to end."""
+ANEW = ("start_from=null",)
+"""The savepoint that it began from itself says nothing about those that its tasks make now."""
 POLL_S = 0.01
 """From one look for their end to the next: meanwhile nobody works."""
 DIGITS_MAX = 9
@@ -30,7 +32,8 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
     The job ends with a savepoint, in its run directory, and begins from it anew, in a run directory of its own: what
     was announced stands, and nothing is announced twice. The next one says where it began from, in its topology.
     All that can be checked is checked before anything is stopped; should the next one not begin nevertheless, the
-    command that begins it is named. A job that has these numbers already is left alone.
+    command that begins it is named. Where feedback was on its way, the job goes on with the tasks that it had, and
+    the exit code is 1. A job that has these numbers already is left alone.
 
     \b
     Example:
@@ -40,7 +43,7 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
     from riprap.engine.cli.submit import hand_in
     from riprap.engine.run.cluster_start import check_is_of_cluster, submit_anew
     from riprap.engine.run.preflight import check_job
-    from riprap.engine.run.savepoint_checks import check_rescaling
+    from riprap.engine.run.savepoint_checks import check_moving, check_rescaling
     from riprap.engine.run_directory.directory import TOPOLOGY, check_is_free
     from riprap.engine.services.cluster import open_client
     from riprap.engine.services.state import find_backups
@@ -50,26 +53,33 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
         run_dir = Path(client.status(job)["run_dir"])  # of the job that runs, whatever lies here under its name
         check_is_of_cluster(run_dir)
         topology = str(run_dir / TOPOLOGY)
-        before = check_job(topology, (), verify=False).topology
-        checked = check_job(topology, sets, verify=not no_verify)
-        check_rescaling(before, checked.topology)
-        if checked.topology.shape.parallelism == before.shape.parallelism:
+        before = check_job(topology, ANEW, verify=False)
+        checked = check_job(topology, [*ANEW, *sets], verify=not no_verify)
+        check_rescaling(before.topology, checked.topology)
+        if checked.topology.shape.parallelism == before.topology.shape.parallelism:
             click.echo(f"{job} has {', '.join(stages)} already; nothing was stopped")
             return
         if out is not None:
             check_is_free(Path(out))
         servers, path = find_backups(zookeeper), run_dir / "savepoints" / time.strftime("%Y%m%d-%H%M%S")
         savepoint = make_savepoint(client, job, path, stop=True, timeout_s=TIMEOUT_S)
+        refused: ConfigError | None = None
+        try:
+            check_moving(checked.topology, savepoint)
+        except ConfigError as error:
+            checked, sets, refused = before, [], error
         try:
             start = submit_anew(checked.begun_from(savepoint), out, servers)
             client.wait(job, TIMEOUT_S, poll_s=POLL_S)
             hand_in(start, client, zookeeper, as_json=False)
         except RiprapError as error:
-            named = " ".join(f"--set {change}" for change in sets)
+            named = "".join(f" --set {change}" for change in sets)
             raise RiprapError(
                 f"{job} has ended with the savepoint {path}, and the next one has not begun: {error.args[0]}",
-                f"once that is mended, begin it with: riprap submit {topology} --from {path} {named}",
+                f"once that is mended, begin it with: riprap submit {topology} --from {path}{named}",
             ) from error
+        if refused is not None:
+            raise RiprapError(f"{job} goes on with the tasks that it had: {refused.args[0]}", "try once more")
 
 
 def _parsed(text: str) -> tuple[str, int]:

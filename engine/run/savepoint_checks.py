@@ -37,6 +37,7 @@ def savepoint_problems(draft: Draft) -> Iterator[Problem]:
     yield from _stage_problems(topology, savepoint)
     yield from _window_problems(topology, savepoint)
     yield from _rescaling_problems(topology, savepoint)
+    yield from _moving_problems(topology, savepoint)
     for name in topology.stages:
         if savepoint.tasks(name):
             yield from _state_problems(topology, savepoint, name)
@@ -71,6 +72,27 @@ def check_rescaling(before: Topology, after: Topology) -> None:
     problems = list(_rescaling_problems(after, Savepoint(Path(), before.job, 0, before.to_dict())))
     if problems:
         raise config_error(lambda path: before.job, "the command", problems)
+
+
+def check_moving(topology: Topology, savepoint: Savepoint) -> None:
+    """ConfigError where something was on its way that finds other numbers of tasks at its ends."""
+    problems = list(_moving_problems(topology, savepoint))
+    if problems:
+        raise config_error(lambda path: topology.job, str(savepoint.directory), problems)
+
+
+def _moving_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Problem]:
+    """What was on its way is let in by the task that it was for, as sent by a task of the same number."""
+    changed = {name for name, stage in topology.stages.items() if savepoint.tasks(name) not in (0, stage.parallelism)}
+    if not changed:
+        return
+    tasks = [WorkerId(name, index) for name in topology.stages for index in range(savepoint.tasks(name))]
+    pairs = {(str(sender), task.stage) for task in tasks for _, sender, *_ in savepoint.fields(task)["moving"]}
+    for one, to in sorted(pairs):
+        for name in sorted(changed & {one, to}):
+            wrong = f"is {topology.stages[name].parallelism}, and items from {one} to {to} were on their way when the"
+            at = ("stages", name, "parallelism")
+            yield Problem(at, f"{wrong} savepoint was made", f"{savepoint.tasks(name)}, or another savepoint")
 
 
 def _rescaling_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Problem]:

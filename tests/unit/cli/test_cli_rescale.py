@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from riprap.backupserver.savepoint import FORMAT, MANIFEST, Savepoint
 from riprap.codec.errors import ConfigError, RiprapError
-from riprap.engine.cli import rescale, savepoint
+from riprap.engine.cli import rescale, savepoint, submit
 from riprap.engine.run import cluster_start, preflight, savepoint_checks
 from riprap.engine.run_directory.directory import TOPOLOGY
 from riprap.engine.services import cluster
@@ -47,8 +47,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return Savepoint(path, job, 7, {})
 
     def job(topology: str, sets: tuple[str, ...], verify: bool) -> SimpleNamespace:
-        shape = SimpleNamespace(parallelism={"split": 1, "count": int(sets[0][-1]) if sets else 2})
-        return SimpleNamespace(topology=SimpleNamespace(shape=shape), begun_from=lambda savepoint: None)
+        assert sets[0] == "start_from=null", "an earlier savepoint says nothing"
+        shape = SimpleNamespace(parallelism={"split": 1, "count": int(sets[1][-1]) if sets[1:] else 2})
+        return SimpleNamespace(topology=SimpleNamespace(shape=shape), begun_from=lambda savepoint: shape.parallelism)
 
     for module, name, value in (
         (cluster, "open_client", lambda zookeeper: Waiting(tmp_path)),
@@ -56,6 +57,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         (cluster_start, "submit_anew", lambda job, out, servers: None),
         (preflight, "check_job", job),
         (savepoint_checks, "check_rescaling", lambda before, after: None),
+        (savepoint_checks, "check_moving", lambda after, savepoint: None),
         (savepoint, "make_savepoint", made),
     ):
         monkeypatch.setattr(module, name, value)
@@ -87,6 +89,22 @@ def test_nothing_is_stopped_for_a_directory_that_cannot_be_had(tmp_path: Path, a
 def test_a_job_that_has_so_many_tasks_already_is_left_alone(asked: list[Path]) -> None:
     done = CliRunner().invoke(rescale.command, ["words", "count=2"])
     assert (done.exit_code, done.output) == (0, "words has count=2 already; nothing was stopped\n") and asked == []
+
+
+def test_a_job_whose_feedback_was_on_its_way_goes_on_as_it_was(
+    asked: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(after: Any, savepoint: Savepoint) -> None:
+        raise ConfigError("items from count to split were on their way", "2")
+
+    begun: list[dict[str, int]] = []
+    monkeypatch.setattr(savepoint_checks, "check_moving", refuse)
+    monkeypatch.setattr(cluster_start, "submit_anew", lambda job, out, servers: job)
+    monkeypatch.setattr(Waiting, "wait", lambda *asked, **more: None)
+    monkeypatch.setattr(submit, "hand_in", lambda start, *about, **more: begun.append(start))
+    error = rescaled()
+    assert str(error.args[0]).startswith("words goes on with the tasks that it had: items from count to split")
+    assert begun == [{"split": 1, "count": 2}] and len(asked) == 1
 
 
 def test_the_topology_is_that_of_the_job_that_runs(

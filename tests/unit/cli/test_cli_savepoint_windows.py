@@ -1,4 +1,5 @@
-"""A job begins from a savepoint only where its sources cut their input into the same windows as those that made it."""
+"""A job begins from a savepoint only where its sources cut their input into the same windows as those that made it, and
+what was on its way has where to go."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("words.yaml").write_text(WORDS)
     told = check_job("words.yaml", ()).submission("run", 1, ())
     for stage, state in (("split", 0), ("count", 1)):
-        write_part(Path("saved"), WorkerId(stage, 0), {"checkpoint": 1, "state": state}, [])
+        write_part(Path("saved"), WorkerId(stage, 0), {"checkpoint": 1, "state": state, "moving": []}, [])
     fields = {"format": FORMAT, "job": "words", "checkpoint": 1, "topology": told}
     Path("saved", MANIFEST).write_text(json.dumps(fields, default=dict) + "\n")
 
@@ -54,3 +55,15 @@ def test_the_same_input_is_read_on() -> None:
 def test_one_that_is_cut_otherwise_is_refused(change: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check_job("words.yaml", ("start_from=saved", change))
+
+
+def test_what_was_on_its_way_keeps_the_number_of_tasks_at_both_its_ends() -> None:
+    """Refused before anything starts, as all that cannot be parted."""
+    more = ("start_from=saved", "stages.count.parallelism=3")
+    assert check_job("words.yaml", more).topology.stages["count"].parallelism == 3
+    moving = [[1, 0], "count", 0]
+    write_part(Path("saved"), WorkerId("split", 0), {"checkpoint": 1, "state": 0, "moving": [moving, moving]}, [])
+    with pytest.raises(ConfigError, match=r"items from count to split were on their way.* expected 1") as refused:
+        check_job("words.yaml", more)
+    assert str(refused.value.args[0]).count("on their way") == 1
+    assert check_job("words.yaml", more[:1]).checkpoints_before == 1
