@@ -165,6 +165,10 @@ class Coordinator:
                 del self.wanted[savepoint]
         return self.abort(now) if self.savepoint and self.savepoint not in self.wanted else None
 
+    def forget_ends(self) -> None:
+        """The job has another end: forget the savepoints with which it was to end."""
+        self.wanted = {savepoint: wanted for savepoint, wanted in self.wanted.items() if not wanted.ends}
+
     def reserve(self) -> None:
         """See to it that there are numbers to trigger; they count once the marks are durable."""
         if self.marks.reserved < self._next + RESERVED // 2:

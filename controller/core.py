@@ -225,6 +225,11 @@ class Core:
             return [Reply(ticket, {"job": name})]  # it is about to be seen, and the job may be ending with it
         if job.phase not in (Phase.RUNNING, Phase.RECOVERING):
             raise ConfigError(f"job {name} is {job.phase}", "ask while it runs")
+        if stop and job.horizon is not None and job.horizon.drained:
+            raise ConfigError(
+                f"the stream of job {name} is drained, so it ends by itself; who began from a savepoint would read on",
+                f"await its end, or `riprap cancel {name}`",
+            )
         if lacking := job.checkpoints.lacking.pop(directory, None):
             raise ConfigError(
                 f"no savepoint of {name}, which goes on: {', '.join(lacking[:8])} could not write to {directory}",

@@ -261,6 +261,8 @@ class LedJob:
                 f"the stream of job {self.spec.name} has an end of its own", f"`riprap cancel {self.spec.name}` ends it"
             )
         self.horizon = self.horizon._replace(drained=True)
+        if self.checkpoints is not None:
+            self.checkpoints.forget_ends()
 
     def refresh_view(self) -> None:
         """Give the view its next revision if anything that peers may see has changed, or `revision` was raised."""

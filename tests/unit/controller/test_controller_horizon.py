@@ -165,3 +165,20 @@ def test_only_a_stream_without_end_is_drained() -> None:
     driver = running()
     with pytest.raises(ConfigError, match="end of its own"):
         driver.core.drain("d", "job", driver.now)
+
+
+BARRIER = {"scheme": "barrier", "interval_ms": 1000, "min_pause_ms": 0, "timeout_ms": 60_000, "tolerated_failures": 3}
+
+
+def test_a_stream_that_is_drained_does_not_end_with_a_savepoint() -> None:
+    """Who begins from it, the job that `riprap rescale` makes say, would read on for ever: nobody drains that."""
+    driver = running(topology=ENDLESS | {"fault_tolerance": BARRIER})
+    driver.take(driver.core.savepoint("s", "job", "/save", True, driver.now))
+    driver.take(driver.core.drain("d", "job", driver.now))
+    with pytest.raises(ConfigError, match="is drained"):
+        driver.core.savepoint("s", "job", "/save", True, driver.now)
+    part = {"checkpoint": 1, "stats": {"checkpoint": {"savepoint": "/save"}}}
+    driver.hear(source_0=part, sink_0=part)
+    assert driver.status["phase"] == "RUNNING", "what was asked for before is forgotten"
+    driver.take(driver.core.savepoint("s", "job", "/copy", False, driver.now))
+    assert driver.core.jobs["job"].checkpoints.wanted.keys() == {"/copy"}
