@@ -16,7 +16,13 @@ from riprap.controller.phases import ENDED, TERMINAL, name_is_taken
 from riprap.controller.victims import is_group
 from riprap.engine.run.host_checks import asks_for_hosts, on_hosts
 from riprap.engine.run.preflight import CheckedJob, check_job
-from riprap.engine.run.start import committed_epochs, make_directory_of, refuse_to_resume
+from riprap.engine.run.start import (
+    check_is_same,
+    committed_epochs,
+    identity_of,
+    make_directory_of,
+    refuse_to_resume,
+)
 from riprap.engine.run.window_output import check_output_is_free
 from riprap.engine.run_directory.attempts import ATTEMPTS, Attempt, Attempts, resume_command, submit_again_command
 from riprap.engine.run_directory.checkpoints import last_checkpoint
@@ -59,7 +65,7 @@ def submit_anew(job: CheckedJob, out: str | None, servers: Sequence[str]) -> Clu
     wanted = job.topology.backup.servers
     chosen = (servers if wanted else ()) if isinstance(wanted, int) else wanted
     with Attempts(run_dir) as attempts:
-        return ClusterStart(job, run_dir, attempts.begin(servers=chosen), chosen)
+        return ClusterStart(job, run_dir, attempts.begin((), chosen, identity_of(job)), chosen)
 
 
 def submit_again(
@@ -80,13 +86,14 @@ def submit_again(
                 f"job {job.topology.job} is {phase}, so there is nothing to go on with yet",
                 f"watch it with `riprap status {job.topology.job}`",
             )
+        check_is_same(job, run_dir, attempts)
         servers = attempts.servers or ()
         before = committed_epochs(job, run_dir)
         why = job.unprotected or ("" if servers else "it was submitted without a backup server")
         why = "the job was forgotten, and with it its backups" if attempts.forgotten else why
         if any(before) and why:
             refuse_to_resume(run_dir, why, f"submit it anew: riprap submit {run_dir / TOPOLOGY}")
-        return ClusterStart(job, run_dir, attempts.begin(before, servers), servers)
+        return ClusterStart(job, run_dir, attempts.begin(before, servers, identity_of(job)), servers)
 
 
 def check_faults(job: CheckedJob) -> None:

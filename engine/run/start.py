@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from riprap.codec.errors import ConfigError
+from riprap.codec.json_text import to_json
 from riprap.engine.run.host_checks import on_hosts
 from riprap.engine.run.planned import write_plan
 from riprap.engine.run.preflight import CheckedJob, check_job
@@ -81,12 +83,38 @@ def make_directory_of(job: CheckedJob, out: str | None) -> Path:
 
 
 def _begin(job: CheckedJob, run_dir: Path, attempts: Attempts, hosts: Sequence[OwnHost]) -> Start:
+    check_is_same(job, run_dir, attempts)
     before = committed_epochs(job, run_dir)
     if any(before):
         _check_can_go_on(job, run_dir, attempts)
-    attempt = attempts.begin(before)
+    attempt = attempts.begin(before, job=identity_of(job))
     servers = servers_of_run(job.topology, run_dir, attempt.run)
     return Start(job, run_dir, attempt, servers, attempts, hosts=tuple(hosts))
+
+
+def identity_of(job: CheckedJob) -> dict[str, Any]:
+    """What the states that a job saves rest on: the next attempt takes them over only where all of it is the same."""
+    topology = job.topology
+    return {
+        "stages": {
+            name: [stage.parallelism, topology.scheme_of(name)["scheme"]] for name, stage in topology.stages.items()
+        },
+        "edges": [[edge.upstream, edge.downstream, edge.partitioning, edge.feedback] for edge in topology.edges],
+        "micro_batch": topology.micro_batch,
+        "items": job.items,
+    }
+
+
+def check_is_same(job: CheckedJob, run_dir: Path, attempts: Attempts) -> None:
+    """ConfigError where the topology or the input has become another since the job was begun."""
+    began = attempts.job or {}
+    now = identity_of(job)
+    for name in [name for name in now if name in began and began[name] != now[name]]:
+        raise ConfigError(
+            f"--resume {run_dir}: it is another job than the one that was begun there: its {name} are now"
+            f" {to_json(now[name])}, and were {to_json(began[name])}",
+            f"put {TOPOLOGY} and the input back as they were, or run the job from the start",
+        )
 
 
 def committed_epochs(job: CheckedJob, run_dir: Path) -> list[int]:

@@ -51,16 +51,25 @@ class Attempts:
         lines = os.pread(self._fd, os.fstat(self._fd).st_size, 0).splitlines()
         self._entries = [_entry(line) for line in lines]
         self.servers: list[str] | None = next((e["servers"] for e in self._entries if "servers" in e), None)
+        self.job: Mapping[str, Any] | None = next((e["job"] for e in self._entries if "job" in e), None)
+        """What the states of the first attempt rest on (engine/run/start.py); None where no attempt has said it."""
         self.forgotten = any("forgotten" in entry for entry in self._entries)
         """True when its backup servers' records were deleted, so that the job cannot be resumed."""
         self.run = next((str(entry["run"]) for entry in self._entries if "run" in entry), uuid.uuid4().hex[:12])
 
-    def begin(self, before: Sequence[int] = (), servers: Sequence[str] | None = None) -> Attempt:
-        """Count a new attempt, durable on return; `before` are the epochs that each sink has committed so far."""
+    def begin(
+        self,
+        before: Sequence[int] = (),
+        servers: Sequence[str] | None = None,
+        job: Mapping[str, Any] | None = None,
+    ) -> Attempt:
+        """Count a new attempt at `job`, durable on return; `before` are the epochs that each sink has committed so
+        far."""
         earlier = tuple(tuple(entry.get("before", ())) for entry in self._entries if "forgotten" not in entry)
         attempt = Attempt(len(earlier) + 1, self.run, (*earlier, tuple(before)))
         line = {"attempt": attempt.number, "run": self.run, "before": list(before)}
         line |= {"pid": os.getpid(), "wall": time.time()} | ({} if servers is None else {"servers": list(servers)})
+        line |= {} if job is None else {"job": dict(job)}
         self._append(line)
         return attempt
 
