@@ -82,7 +82,7 @@ def check_moving(topology: Topology, savepoint: Savepoint) -> None:
 
 
 def _moving_problems(topology: Topology, savepoint: Savepoint) -> Iterator[Problem]:
-    """What was on its way is let in by the task that it was for, as sent by a task of the same number."""
+    """Items on their way are let in by the task that they were for, as sent by a task of the same number."""
     changed = {name for name, stage in topology.stages.items() if savepoint.tasks(name) not in (0, stage.parallelism)}
     if not changed:
         return

@@ -93,7 +93,7 @@ def _begin(job: CheckedJob, run_dir: Path, attempts: Attempts, hosts: Sequence[O
 
 
 def identity_of(job: CheckedJob) -> dict[str, Any]:
-    """What the states that a job saves rest on: the next attempt takes them over only where all of it is the same."""
+    """The facts that the states of a job rest on: its next attempt takes them over only where all are the same."""
     topology = job.topology
     return {
         "stages": {
