@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 
@@ -73,10 +74,12 @@ def command(job: str, stages: tuple[str, ...], out: str | None, zookeeper: str |
             client.wait(job, TIMEOUT_S, poll_s=POLL_S)
             hand_in(start, client, zookeeper, as_json=False)
         except RiprapError as error:
-            named = "".join(f" --set {change}" for change in sets)
+            there = ["--zookeeper", zookeeper] if zookeeper else []
+            set_again = [word for change in sets for word in ("--set", change)]
+            words = ["riprap", "submit", topology, "--from", str(path), *set_again, *there]
             raise RiprapError(
                 f"{job} has ended with the savepoint {path}, and the next one has not begun: {error.args[0]}",
-                f"once that is mended, begin it with: riprap submit {topology} --from {path}{named}",
+                f"once that is mended, begin it with: {shlex.join(words)}",
             ) from error
         if refused is not None:
             raise RiprapError(f"{job} goes on with the tasks that it had: {refused.args[0]}", "try once more")

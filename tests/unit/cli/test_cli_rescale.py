@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,6 +78,14 @@ def test_the_command_that_goes_on_is_named(tmp_path: Path, asked: list[Path]) ->
     assert f"ended with the savepoint {path}" in str(error.args[0]) and "still CANCELLING" in str(error.args[0])
     command = f"riprap submit {tmp_path}/topology.yaml --from {path} --set stages.count.parallelism=3"
     assert error.remedy.endswith(command)
+
+
+def test_that_command_can_be_given_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: Any) -> None:
+    """It goes to the same ensemble, and its words are quoted for a shell."""
+    there = tmp_path / "two words"
+    monkeypatch.setattr(cluster, "open_client", lambda zookeeper: Waiting(there))
+    words = shlex.split(rescaled("--zookeeper", "host:1").remedy.partition(": ")[2])
+    assert words[:3] == ["riprap", "submit", f"{there}/topology.yaml"] and words[-2:] == ["--zookeeper", "host:1"]
 
 
 def test_nothing_is_stopped_for_a_directory_that_cannot_be_had(tmp_path: Path, asked: list[Path]) -> None:
