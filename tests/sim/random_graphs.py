@@ -320,14 +320,19 @@ class Graph(DataflowSimulation):
             found[sink.stage] = found.get(sink.stage, 0) + state.get(keys.ravel()).reshape(keys.shape)
         return found
 
+    def read(self, source: WorkerId, window: int) -> np.ndarray:
+        """The rows of a source's window, the first being 0."""
+        rows, windows = self.rows[source], self.case.windows
+        return rows[len(rows) * window // windows : len(rows) * (window + 1) // windows]
+
     def model(self) -> dict[str, np.ndarray]:
         """What they are to be."""
         windows, factors = self.case.windows, self.drawn.factors()
         read: dict[str, np.ndarray] = {}
-        for worker, rows in self.rows.items():
+        for worker in self.rows:
             whole = read.setdefault(worker.stage, np.zeros((windows, KEYS + 1)))
             for window in range(windows):
-                part = rows[len(rows) * window // windows : len(rows) * (window + 1) // windows]
+                part = self.read(worker, window)
                 np.add.at(whole[window], part[:, 0].astype(int), part[:, 1])
         return {
             stage: sum(count * read[source] for source, count in factors[stage].items()) + np.zeros((windows, KEYS + 1))
@@ -450,6 +455,5 @@ class EndlessGraph(Drained, Graph):
             task.grant(self.horizon.windows, self.horizon.final)
         return task
 
-    def model(self) -> dict[str, np.ndarray]:
-        self.rows = {worker: rows[: self.size * self.case.windows] for worker, rows in self.rows.items()}
-        return super().model()
+    def read(self, source: WorkerId, window: int) -> np.ndarray:
+        return self.rows[source][self.size * window : self.size * (window + 1)]

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dataflow_jobs
 import numpy as np
 from dataflow_jobs import BUCKETS
 
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
+from riprap.operators.panes.firing import Fired, TimedItems
+from riprap.operators.panes.panes import Panes
+from riprap.operators.panes.rows import RETRACTION
 from riprap.operators.states import HashMap, Vector
 
 KEYS = dataflow_jobs.KEYS
 MARKS = KEYS
 """The key that marks go to."""
 MODULUS = 1_000_003
+WINDOW_TIME = 10
+"""Event time in a window of a source that promises by windows."""
+LATE_WEIGHT = 37
+"""So often an item counts that came when all of its panes were over."""
 
 
 def rows_of(items: Items) -> np.ndarray:
@@ -36,7 +45,7 @@ class Routed(DataflowOperator):
                     if len(chosen):
                         out.send((chosen,), len(chosen), to=task, stage=stage)
             elif mode == "hash":
-                out.send_by_key(rows[:, 0].astype(np.int64), (rows[:, 1].copy(),), stage=stage)
+                out.send_by_key(rows[:, 0].astype(np.int64), [column.copy() for column in rows[:, 1:].T], stage=stage)
             elif len(rows):
                 out.send((rows.copy(),), len(rows), stage=stage)
 
@@ -155,3 +164,64 @@ class Ended(DataflowOperator):
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         for stage in self.back:
             out.feed_back((np.array([float(epoch)]),), stage=stage)
+
+
+class Promising(Pass):
+    """Source of rows of key, value and time: of each block it promises what is `disorder` behind its newest time, or
+    with `at_end` as much of each window; and is idle in each window of which the number is no multiple of `wakes`."""
+
+    def __init__(self, outs: str = "", disorder: int | None = 0, at_end: bool = False, wakes: int = 1) -> None:
+        super().__init__(outs)
+        self.disorder, self.at_end, self.wakes = disorder, at_end, wakes
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        if self.disorder is not None and not self.at_end:
+            _promise(int(rows_of(items)[:, 2].max()) - self.disorder, out)
+        return super().process_data(items, first, out)
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        if self.disorder is not None and self.at_end:
+            _promise(WINDOW_TIME * epoch - self.disorder, out)
+        if epoch % self.wakes:
+            out.idle()
+
+
+class Lagging(Pass):
+    """Promises less than was promised to it."""
+
+    def __init__(self, outs: str = "", lag: int = 0) -> None:
+        super().__init__(outs)
+        self.lag = lag
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        if out.event_time is not None:
+            _promise(out.event_time - self.lag, out)
+
+
+def _promise(at: int, out: Emitter) -> None:
+    out.watermark(at if out.promised is None else max(at, out.promised))
+
+
+class Paned(Panes):
+    """Panes whose rows go on with the last time that they hold; each counts so often as its bounds and kind say."""
+
+    def __init__(self, outs: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.routed = Routed(outs)
+
+    def process_data(self, items: Items, first: int, out: Emitter) -> int:
+        keys, values, times = rows_of(items).T
+        arrays = (keys.astype(np.int64), times.astype(np.int64), values.copy())
+        return super().process_data(items._replace(arrays=arrays), first, out)
+
+    def put_out(self, fired: Fired, out: Emitter) -> None:
+        values = fired.values * weight(fired.starts, fired.ends, fired.kinds)
+        self.routed.put(np.column_stack([fired.keys, values, fired.ends - 1]).astype(float), out)
+
+    def put_out_late(self, late: TimedItems, out: Emitter) -> None:
+        self.routed.put(np.column_stack([late.keys, late.values * LATE_WEIGHT, late.times]).astype(float), out)
+
+
+def weight(start: Any, end: Any, kind: Any) -> Any:
+    """So often a row of a pane counts."""
+    return (1 + (7 * start + 3 * end + 5 * kind) % 31) * np.where(kind == RETRACTION, -1, 1)
