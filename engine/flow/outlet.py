@@ -359,10 +359,12 @@ class Outlet:
 
     def mute_put_out(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
         """Of what was put back, causes that the restored state does not include come again, perhaps behind others than
-        before: what they made is there already. Of none of them the state may include a part."""
+        before: what they made is there already. One of which the state includes a part is put out as it comes: what
+        the rest of it makes has the same name."""
+        in_part = {link for link, _ in self.progress.partial}
         for key, block in pending:
             edge, task, number, _ = block.meta["cause"]
-            if number > self.progress.last_included((edge, task)):
+            if number > self.progress.last_included((edge, task)) + ((edge, task) in in_part):
                 self.links[key].mute(block)
 
     def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:

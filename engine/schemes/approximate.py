@@ -186,6 +186,7 @@ class Approximate(Scheme):
         self.recorder.go_on_from(recovered)
         replayed = recovered.latest_run()
         bench.outlet.put_back(recovered.extras)
+        bench.outlet.mute_put_out(recovered.extras)
         self.lacks = Limits(0, 0, 0) if bench.layout.is_source else before
         self.lacked = [] if bench.layout.is_source else lacked
         lacks = Limits(0, 0, 0) if bench.operator.state is None else self.lacks

@@ -543,6 +543,27 @@ def test_a_new_life_replays_the_latest_run_and_all_punctuation() -> None:
     assert after.progress.received == 3
 
 
+def test_what_was_put_out_of_a_cause_that_the_state_lacks_leaves_once() -> None:
+    """Progress was saved alone with the output, and the sender sends the cause again."""
+    table = Table()
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable()
+    table.send(11)
+    assert table.saved() == ["state", "progress"]
+    after = table.life_after()
+    after.outlet.begin(Epoch(1), IN, table.progress.received)
+    after.outlet.send((np.zeros(11),), 11, to=0)
+    after.make_durable()
+    after.outlet.flush()
+    assert len(after.port.sent) == 1
+    after.port.receive_ack(after.layout.outputs[0].edge, WorkerId("c", 0))
+    for _ in range(2):
+        after.outlet.flush()
+        after.make_durable()
+    assert len(after.port.sent) == 1 and not after.outlet.blocked
+
+
 def test_each_failure_halves_the_thresholds_also_when_a_life_saved_nothing() -> None:
     table = Table()
     table.receive(20)

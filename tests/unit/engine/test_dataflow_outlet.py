@@ -266,6 +266,21 @@ def test_what_was_put_out_before_a_state_that_lacks_its_cause_is_put_out_once() 
     assert rows(made, 0) == [1, 2, 3, 4, 5]
 
 
+def test_the_rest_of_a_cause_of_which_the_state_includes_a_part_is_put_out() -> None:
+    former = outlet()
+    put(former, 1, 0)
+    log = list(former.pending())
+    made = outlet()
+    made.progress.sent[TO_0] = At(1, 1)
+    made.progress.partial[IN, (1,)] = 1
+    made.put_back(log)
+    made.mute_put_out(log)
+    put(made, 1, 0)
+    put(made, 2, 0)
+    made.flush()
+    assert rows(made, 0) == [1, 2, 3]
+
+
 def test_the_last_punctuation_is_repeated_to_a_receiver_that_lacks_it() -> None:
     made = outlet()
     made.begin(Epoch(1), WINDOW, 1)
