@@ -381,7 +381,7 @@ def verdict(simulation: Graph) -> str:
         if [window for window, _ in announced] != list(range(1, simulation.case.windows + 1)):
             return f"{sink} announced {announced}"
     if simulation.drawn.is_exact:
-        told = sum(items for ends in simulation.announced.values() for _, items in ends)
+        told = sum(items for sink, ends in simulation.announced.items() if not sink.copy for _, items in ends)
         if told != simulation.items:
             return f"told of {told} items, not {simulation.items}"
     return ""

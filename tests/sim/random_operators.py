@@ -166,6 +166,22 @@ class Ended(DataflowOperator):
             out.feed_back((np.array([float(epoch)]),), stage=stage)
 
 
+class EndedWithRows(Ended):
+    """Puts out each window's number and sum, as a row."""
+
+    def __init__(self, back: str = "") -> None:
+        super().__init__(back)
+        self._rows: list[list[float]] = []
+
+    def process_punctuation(self, epoch: int, out: Emitter) -> None:
+        super().process_punctuation(epoch, out)
+        self._rows.append([epoch, self.state.get(np.arange(KEYS) * BUCKETS + epoch).sum()])
+
+    def outputs(self) -> np.ndarray | None:
+        rows, self._rows = self._rows, []
+        return np.array(rows) if rows else None
+
+
 class Promising(Pass):
     """Source of rows of key, value and time: of each block it promises what is `disorder` behind its newest time, or
     with `at_end` as much of each window; and is idle in each window of which the number is no multiple of `wakes`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -72,6 +73,9 @@ class Writing:
     def add(self, boundary: Any, latency_s: float, rows: np.ndarray | None, at: float) -> None:
         self._files.rows += [] if rows is None else [tuple(row) for row in rows.tolist()]
         self._pending.append((int(boundary.epoch), boundary.items))
+
+    def tentative(self, boundary: Any, latency_s: float, absent: Sequence[str], rows: np.ndarray | None) -> None:
+        assert boundary.epoch > self.announced, "what is exact is not shown once more"
 
     def durable(self, epoch: int) -> None:
         for window in [window for window in self._pending if window[0] <= epoch]:
