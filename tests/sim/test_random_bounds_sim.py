@@ -20,7 +20,8 @@ SEEDS = int(os.environ.get("RIPRAP_SIM_SEEDS", "8"))
 FIRST = int(os.environ.get("RIPRAP_SIM_FIRST", "0"))
 THETA, L, GAMMA, ALPHA = APPROXIMATE["theta"], APPROXIMATE["l"], APPROXIMATE["gamma"], 3.0
 """The user's thresholds for each operator, and the greatest value of an item."""
-ITEMS = 160
+ITEMS = 480
+"""Of all sources together: more take too long where a window of gamma waits for durable states."""
 
 
 class Bounded(Drawn):
@@ -40,8 +41,8 @@ class Flowing(Graph):
     """Items come as long as workers die."""
 
     def _rows(self, number: int) -> np.ndarray:
-        numbers = np.random.default_rng([self.seed, number])
-        return np.column_stack([numbers.integers(0, KEYS, ITEMS), numbers.integers(1, 4, ITEMS)]).astype(float)
+        numbers, items = np.random.default_rng([self.seed, number]), min(160, ITEMS // len(self.sources))
+        return np.column_stack([numbers.integers(0, KEYS, items), numbers.integers(1, 4, items)]).astype(float)
 
 
 def reached(drawn: Drawn, end: str) -> dict[str, int]:
