@@ -52,7 +52,7 @@ class Attempts:
         self._entries = [_entry(line) for line in lines]
         self.servers: list[str] | None = next((e["servers"] for e in self._entries if "servers" in e), None)
         self.job: Mapping[str, Any] | None = next((e["job"] for e in self._entries if "job" in e), None)
-        """The facts that the states of the first attempt rest on (engine/run/start.py); None where no attempt told them."""
+        """The facts that states rest on (engine/run/start.py), by the first attempt that told them; None: none has."""
         self.forgotten = any("forgotten" in entry for entry in self._entries)
         """True when its backup servers' records were deleted, so that the job cannot be resumed."""
         self.run = next((str(entry["run"]) for entry in self._entries if "run" in entry), uuid.uuid4().hex[:12])
