@@ -29,7 +29,8 @@ EVERYTHING = Limits(math.inf, math.inf, math.inf, math.inf)
 def recovery_of(state: State | None, lacks: Limits, failure: int, window: int) -> dict[str, Any]:
     """One recovery as it stands in summary.json, but for the worker and what is counted later; null is no bound.
 
-    `failure` counts those of the worker that are known to its records, `window` is the last one it had closed.
+    `failure` counts those of the worker that are known to its records, `window` is the last one that it
+    or a sender of it had closed.
     """
     divergence = getattr(state, "divergence", "")
     relative = getattr(state, "relative", math.inf)

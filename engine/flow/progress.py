@@ -145,7 +145,7 @@ class TaskProgress:
     feedback: dict[LinkKey, int] = field(default_factory=dict)
     """The window of the newest feedback that was taken in, by link; all of it, where its end is put out."""
     failures: list[int] = field(default_factory=list)
-    """The windows in which this worker was restored."""
+    """By restored failure of this worker, the last window that a sender had closed (`begun`)."""
     rows: int = 0
     """The rows that a destination has put out for the job's output file, up to the last window it closed."""
     source: dict[str, Any] = field(default_factory=dict)
@@ -156,6 +156,12 @@ class TaskProgress:
     """Items that stay lost, by window, where they are counted: 0 for all windows that are closed."""
     turns: int = 0
     """Turns that were taken (turns.py), where they are counted."""
+
+    @property
+    def begun(self) -> int:
+        """The last window that is closed here, or that a sender has closed: nothing of a window behind the next one
+        can be processed, as the end of that has not come."""
+        return max([self.epoch, *(heard.closed for heard in self.heard.values())])
 
     def next_number(self) -> int:
         """The number of a block that has just come."""

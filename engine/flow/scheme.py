@@ -233,7 +233,8 @@ class Scheme:
     def recoveries(self, failure: int) -> dict[str, Any]:
         """This recovery of the worker, its nth, and those before it: what each may have lost."""
         progress, lacked = self.bench.progress, self.lacked or [self.lacks] * (failure - 1)
-        found = [*zip(lacked, progress.failures, strict=False), (self.lacks, progress.epoch)]
+        window = progress.failures[-1] if progress.failures else progress.epoch
+        found = [*zip(lacked, progress.failures, strict=False), (self.lacks, window)]
         if self.bench.layout.is_sink:
             found = [(lacks._replace(unacknowledged=0), window) for lacks, window in found]
         return recoveries_of(self.bench.operator.state, found, failure)

@@ -365,4 +365,4 @@ def take_over(progress: TaskProgress, recovered: Recovered, state: State | None)
             known.note(entry.block)
     if state is not None and recovered.copies:
         state.recover_chain(recovered.copies)
-    progress.failures.append(progress.epoch)
+    progress.failures.append(progress.begun)

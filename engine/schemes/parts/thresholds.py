@@ -14,7 +14,8 @@ class Thresholds:
     Each of n copies of an operator starts with half of an n-th, divided by beta for every operator behind it (3.5.3),
     and has half of what it had after each recovered failure (3.5.2): the sum over any number of failures is bounded.
     What counts as a failure depends on the window: hopping forgets them at the end of a window of `window_epochs`
-    micro-batches, sliding once they are that old, decaying at once (it always has all of Theta, L and Gamma).
+    micro-batches, sliding once they are that old, decaying at once (it always has all of Theta, L and Gamma). A failure
+    that may have taken something of later windows, which a sender was in already, counts until these are over.
     """
 
     def __init__(self, options: Mapping[str, Any], copies: int, depth: int) -> None:
@@ -23,7 +24,8 @@ class Thresholds:
         self._share = 2.0 * copies * float(options["beta"]) ** depth
 
     def after(self, failures: Sequence[int], epoch: int) -> Limits:
-        """The limits in window `epoch` (micro-batches closed), `failures` being the windows of those before."""
+        """The limits in window `epoch` (micro-batches closed); `failures` has of those before the last window that they
+        may have taken from."""
         if self.window == "decaying":
             return self.user
         half = 0.5 ** self.counted(failures, epoch)
@@ -34,7 +36,7 @@ class Thresholds:
     def counted(self, failures: Sequence[int], epoch: int) -> int:
         """Number of failures that still count."""
         if self.window == "hopping":
-            return sum(failed // self.length == epoch // self.length for failed in failures)
+            return sum(failed // self.length >= epoch // self.length for failed in failures)
         if self.window == "sliding":
             return sum(epoch - failed < self.length for failed in failures)
         return len(failures)

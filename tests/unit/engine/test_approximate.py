@@ -590,6 +590,31 @@ def test_what_a_state_lacks_follows_from_the_limits_of_the_window_of_the_failure
     assert table.operator.lacks == [(100.0, 10)]
 
 
+def test_a_failure_counts_in_the_windows_that_its_senders_have_begun() -> None:
+    """3.5.2: one sender has closed window 1 and goes on, the other has not. What a failure takes of window 2 is not
+    forgotten when window 1 ends, as window 2 is the one that lacks it."""
+    table = Table(chain(("a", 2), ("b", 1), ("c", 2)), window="hopping")
+    end = table.receive(0, Kind.PUNCTUATION)
+    table.process()
+    table.progress.done_on(IN).note(end.block)
+    table.make_durable(seconds=PAUSE_S)
+    table.scheme.on_alarm()
+    table.make_durable()
+    table.receive(10)
+    table.process(by=90.0)
+    assert table.acknowledged() == [1, 2] and table.progress.epoch == 0, "of window 2, and nowhere but in the state"
+    after = table.life_after()
+    after.make_durable()
+    after.progress.epoch = 1
+    after.scheme.on_window(1)
+    after.scheme.on_sender_lost(IN)
+    after.receive(10)
+    after.process(by=90.0)
+    after.make_durable(seconds=PAUSE_S)
+    after.make_durable()
+    assert after.scheme.limits.theta == 50.0, "90 of window 2 are gone, another 100 may not be"
+
+
 def test_when_a_sender_dies_what_waits_is_saved_and_it_is_told_when_that_is_safe() -> None:
     table = Table()
     table.receive(11)

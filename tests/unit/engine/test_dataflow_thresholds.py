@@ -48,7 +48,9 @@ def test_each_failure_halves_what_is_left() -> None:
 def test_a_hopping_window_forgets_its_failures_at_its_end() -> None:
     made = thresholds(window="hopping", window_epochs=3)
     failures = [0, 1, 2, 4]
-    assert [made.counted(failures, epoch) for epoch in range(8)] == [3, 3, 3, 1, 1, 1, 0, 0]
+    assert [made.counted(failures, epoch) for epoch in range(8)] == [4, 4, 4, 1, 1, 1, 0, 0], (
+        "one that may have taken from window 4 counts in those before it, too"
+    )
 
 
 def test_a_sliding_window_forgets_failures_as_they_grow_old() -> None:
@@ -65,6 +67,23 @@ def test_no_window_loses_more_than_the_user_allows(window: str, length: int, fai
         failures.append(epoch)
     for start in range(0, 13, length if window == "hopping" else 1):
         assert sum(cost for epoch, cost in costs if start <= epoch < start + length) <= 1000.0 * (1 + 1e-9)
+
+
+@given(
+    st.sampled_from(["hopping", "sliding"]), st.integers(1, 5),
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), max_size=12),
+)  # fmt: skip
+def test_no_window_loses_more_though_some_senders_are_ahead(
+    window: str, length: int, failed: list[tuple[int, int]]
+) -> None:
+    """A failure may take from the window that is open, and from those that a sender ahead has begun."""
+    made, failures, costs = thresholds(window=window, window_epochs=length), [], []
+    for epoch, ahead in sorted(failed):
+        costs.append((epoch, epoch + ahead, made.after(failures, epoch).theta))
+        failures.append(epoch + ahead)
+    for start in range(0, 20, length if window == "hopping" else 1):
+        whole = range(start, start + length)
+        assert sum(cost for first, last, cost in costs if first < whole.stop and last >= start) <= 1000.0 * (1 + 1e-9)
 
 
 def test_a_decaying_window_has_everything_at_all_times() -> None:
