@@ -83,6 +83,9 @@ class Approximate(Scheme):
         """True when the failure before this incarnation is durable. Until then nothing may be lost: an incarnation that
         ends before is one that no later incarnation knows of, and its thresholds would be used once more."""
         self._durable = 0
+        self._window = self._saved_window = bench.progress.epoch
+        """The last window that is closed durably, and the one that the newest record under way has. A new incarnation
+        would go on from the former, and count the failure there; so limits are raised no sooner."""
         self._turn = 0
         """The last entry that was processed, in this order; so are `_covered`, the last one that a durable state
         includes, and `_saving`, that the state under way does."""
@@ -97,8 +100,7 @@ class Approximate(Scheme):
         self._set_limits()
 
     def _set_limits(self) -> None:
-        progress = self.bench.progress
-        limits = self.thresholds.after(progress.failures, progress.epoch)
+        limits = self.thresholds.after(self.bench.progress.failures, self._window)
         self.limits: Limits = limits if self._counted else Limits(0, 0, 0)
         self._set_theta()
 
@@ -171,6 +173,7 @@ class Approximate(Scheme):
         """Save with what has not arrived, and count what it costs."""
         began = self.bench.port.now()
         record(self._pending())
+        self._saved_window = self.bench.progress.epoch
         self._pacing.made(began, self.recorder.size)
 
     @property
@@ -308,7 +311,6 @@ class Approximate(Scheme):
         """No backup is due for it: what closed the window is kept by its senders."""
         state = self.bench.operator.state
         self._emptied |= state is not None and state.cleared
-        self._set_limits()
 
     def may_leave(self, link: OutletLink, block: Block) -> bool:
         if self.bench.layout.is_source or link.joint.feedback or not block.items:
@@ -347,8 +349,8 @@ class Approximate(Scheme):
         if self._is_durable:
             self._covered, self._under_way = max(self._covered, self._saving), 0.0
             self._closed = max(self._closed, self._closing)
-            if not self._counted:
-                self._counted = True
+            if not self._counted or self._window < self._saved_window:
+                self._counted, self._window = True, self._saved_window
                 self._set_limits()
         self._release()
         if self._refused:

@@ -586,6 +586,9 @@ def test_what_a_state_lacks_follows_from_the_limits_of_the_window_of_the_failure
             table.progress.epoch = 3
             table.scheme.on_window(3)
             table.make_durable()
+            table.receive(20)
+            table.process(by=60.0)
+            table.make_durable()
             assert table.scheme.limits.theta == 100.0
     assert table.operator.lacks == [(100.0, 10)]
 
@@ -613,6 +616,27 @@ def test_a_failure_counts_in_the_windows_that_its_senders_have_begun() -> None:
     after.make_durable(seconds=PAUSE_S)
     after.make_durable()
     assert after.scheme.limits.theta == 50.0, "90 of window 2 are gone, another 100 may not be"
+
+
+def test_thresholds_are_raised_for_a_window_that_is_durably_closed() -> None:
+    """3.5.2: a life that ends before that goes on from the window before, and has failed in that one. It may not have
+    lost more than is left of it there, and what it says of its loss is a bound."""
+    table = Table(window="hopping").life_after()
+    table.make_durable(seconds=0.0)
+    end = table.receive(0, Kind.PUNCTUATION)
+    table.progress.epoch = 1
+    table.process()
+    table.scheme.on_window(1)
+    table.send(5)
+    table.send(5)
+    on_the_way = table.outlet.unacknowledged_items()
+    assert table.life_after().scheme.lacks.unacknowledged >= on_the_way
+    assert table.scheme.limits == (50.0, 5.0, 5.0, 0.25) and on_the_way == 5 and not end.acknowledged
+    table.make_durable(seconds=PAUSE_S)
+    table.scheme.on_alarm()
+    table.make_durable()
+    table.outlet.flush()
+    assert table.scheme.limits == (100.0, 10.0, 10.0, 0.5) and table.outlet.unacknowledged_items() == 10
 
 
 def test_when_a_sender_dies_what_waits_is_saved_and_it_is_told_when_that_is_safe() -> None:
