@@ -1,4 +1,4 @@
-"""The output while a replica moves from one task to another (PPA IV: described there, and not built).
+"""The output while a replica moves from one task to another (PPA V-C: described there, and not built).
 
     python -m bench.adaptation [--rounds N] [--keys N]
 

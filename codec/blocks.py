@@ -39,7 +39,7 @@ class Kind(IntEnum):
     BARRIER = 10
     """Behind all items of a link that the checkpoint of its `epoch` includes, and before the rest (ABS)."""
     TENTATIVE = 11
-    """Of a window from which some tasks' items are missing; the exact ones follow (PPA IV)."""
+    """Of a window from which some tasks' items are missing; the exact ones follow (PPA V-B)."""
     REPLY = 9
     """Against an edge: items received, told to a sender or by a receiver that starts."""
 

@@ -45,7 +45,7 @@ def fence_of(attempt: int, incarnation: int) -> int:
 
 
 class WorkerId(NamedTuple):
-    """One task of a stage, written `processor.3`, or an active replica of it: `processor.3~1` (PPA III)."""
+    """One task of a stage, written `processor.3`, or an active replica of it: `processor.3~1` (PPA V-B)."""
 
     stage: str
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here

@@ -208,7 +208,7 @@ class ApproximateOptions(Saving):
 
 
 class MiniBatchOptions(Saving):
-    """Items and state of each micro-batch are saved (AF 4.1, after Spark Streaming)."""
+    """Items and state of each micro-batch are saved (AF 6.1.1, after Spark Streaming)."""
 
     scheme: Literal["mini_batch"]
 
@@ -220,7 +220,7 @@ class Keeping(Saving):
 
 
 class UpstreamBackupOptions(Keeping):
-    """Senders keep and save every item until a saved state of the receiver includes it (AF 4.1)."""
+    """Senders keep and save every item until a saved state of the receiver includes it (AF 6.1.1)."""
 
     scheme: Literal["upstream_backup"]
 

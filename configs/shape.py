@@ -68,7 +68,7 @@ def place(edge: EdgeSection, index: int) -> StageEdge:
 def targets(edge: StageEdge, upstream: int, downstream: int, index: int) -> list[int]:
     """The tasks of the downstream stage that task `index` of the upstream stage sends to.
 
-    one_to_one: its partner; merge: several to one; split: one to several; full: all to all (AF 2.4, PPA III); stripe:
+    one_to_one: its partner; merge: several to one; split: one to several; full: all to all (AF 2.4, PPA II-A); stripe:
     all to all, where each block goes to one of them.
     """
     if edge.partitioning in ("full", "stripe"):

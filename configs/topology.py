@@ -135,7 +135,7 @@ class Topology(TopologySection):
 
     @cached_property
     def copies(self) -> tuple[WorkerId, ...]:
-        """The active replicas, by their primaries in the topology's order (PPA III); with `adapt` all that may be."""
+        """The active replicas, by their primaries in the topology's order (PPA II-B); with `adapt` all that may be."""
         if self.fault_tolerance.get("adapt"):
             return self._copies_in({stage for stage in self.stages if stage not in self.sinks})
         return self.wanted_copies

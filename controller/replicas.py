@@ -1,4 +1,4 @@
-"""Active replicas while a job runs: which copy of a destination writes, and other replicas (PPA IV).
+"""Active replicas while a job runs: which copy of a destination writes, and other replicas (PPA V-B, V-C).
 
 New ones begin before old ones end, a few at a time, so no task that keeps its replica is without it, and the tasks that
 lose theirs are covered until the others are. The set that is to run is durable (record.py); what of it is done already

@@ -1,6 +1,6 @@
 """Answers to senders: how far what they send has come, and whether they are to send it.
 
-A sender's active replicas compute the same as it does, and keep what they put out until they are asked for it (PPA III:
+A sender's active replicas compute the same as it does, and keep what they put out until they are asked for it (PPA V-B:
 their output is switched off). Each receiver asks one of them, and the next when it loses that one: so the output of a
 dead task goes on as soon as its receivers know of the death. When a job begins, that is the primary: no replica is told
 anything before all are up.

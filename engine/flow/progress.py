@@ -129,7 +129,7 @@ class TaskProgress:
     final: int = 0
     """The last window of all; 0 while the inputs have not named it."""
     iterating: bool = False
-    """True when all inputs have closed the window after `epoch`, and its loop has not ended (ABS 4.3: cycles)."""
+    """True when all inputs have closed the window after `epoch`, and its loop has not ended (ABS 7.2: cycles)."""
     siblings: dict[LinkKey, int] = field(default_factory=dict)
     """Of that window, the blocks that the loop has put out on each link so far, less one."""
     heard: dict[LinkKey, Heard] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The discipline `ordered` of an inbox: an order that does not depend on when blocks happen to come (PPA III).
+"""The discipline `ordered` of an inbox: an order that does not depend on when blocks happen to come (PPA V-B).
 
 Window by window, the links in take turns of one block each; a link that has closed the window takes no more turns in
 it. So whoever takes the same links' blocks takes them in the same order: another incarnation, and a copy elsewhere. A

@@ -145,7 +145,7 @@ class Scheme:
         """A block came in, in order on its link, and may have to wait for its turn."""
 
     def on_tentative(self, link: LinkKey, block: Block) -> None:
-        """A block of a window from which some tasks' items are missing came (PPA IV)."""
+        """A block of a window from which some tasks' items are missing came (PPA V-B)."""
 
     def aside(self) -> bool:
         """Do a piece of what goes on beside the task's own order; True when something was done. Called often."""

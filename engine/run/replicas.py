@@ -1,5 +1,5 @@
 """Active replicas as users see them: the copies of each task that are heard and those that stand by, and whose output
-is tentative (PPA III, IV)."""
+is tentative (PPA V-B)."""
 
 from __future__ import annotations
 

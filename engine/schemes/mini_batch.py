@@ -1,4 +1,4 @@
-"""Scheme `mini_batch` (AF 4.1, after Spark Streaming): every item and, with each mini-batch, the state are saved.
+"""Scheme `mini_batch` (AF 6.1.1, after Spark Streaming): every item and, with each mini-batch, the state are saved.
 
 A mini-batch is a window of the job. Items are processed once they are saved, so that a new incarnation has all that any
 output came from, in its order; outputs that have arrived are not sent again. Exactly once.

@@ -1,4 +1,4 @@
-"""Scheme `upstream_backup` (AF 4.1): senders keep every item until its receiver needs it no more, and save it too.
+"""Scheme `upstream_backup` (AF 6.1.1): senders keep every item until its receiver needs it no more, and save it too.
 
 Every item that is sent, or read from the input, is saved; states are saved every 1 % of the job's items, and when
 nothing has come for a while, with what was put out and has not been acknowledged. A receiver acknowledges what a

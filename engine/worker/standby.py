@@ -1,4 +1,4 @@
-"""The output of a destination that has a replica: one of its copies writes, and the other stands by (PPA III, IV).
+"""The output of a destination that has a replica: one of its copies writes, and the other stands by (PPA V-B).
 
 Both compute the same windows. The one on standby holds what it would write until it reads in `epochs.csv` that the
 other has announced the window, which comes last. The controller says who writes; whoever is told so later begins

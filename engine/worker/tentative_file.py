@@ -1,4 +1,4 @@
-"""`tentative.csv`: a line for each window that a destination has shown without the items of absent tasks (PPA IV)."""
+"""`tentative.csv`: a line for each window that a destination has shown without the items of absent tasks (PPA V-B)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fault-tolerant states (AF 3.3, Table 2 and Appendix C): they know their distance from their last backup."""
+"""Fault-tolerant states (AF 3.3 and Appendix C): they know their distance from their last backup."""
 
 from __future__ import annotations
 

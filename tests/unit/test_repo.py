@@ -244,6 +244,29 @@ def test_files_that_comments_and_docs_name_exist() -> None:
     assert not missing, "\n".join(sorted(missing))
 
 
+PAPERS = {
+    "ABS": "4 4.1 4.2 4.2.1 4.2.2 4.2.3 4.2.4 5 5.1 5.1.1 5.1.2 5.1.3 6 6.0.1 6.0.2 6.0.3 6.0.4 7 7.1 7.2 7.3 7.4",
+    "AF": "2 2.1 2.2 2.3 2.4 3 3.1 3.2 3.3 3.4 3.4.1 3.4.2 3.4.3 3.4.4 3.5 3.5.1 3.5.2 3.5.3 4 5 6 6.1 6.1.1 6.1.2 6.2",
+    "LEC": "II II-A II-B III III-A III-B III-C III-D IV V V-A V-B V-C",
+    "PPA": "II-A II-B III-A III-A1 III-A2 III-B IV-A IV-B IV-C IV-C1 IV-C2 IV-C3 V-A V-B V-C VI-A VI-B VI-C",
+}
+"""The sections of the papers; of PPA without those that say nothing but in their parts."""
+CITED = re.compile(r"\b(ABS|AFX?|LEC|PPA) ((?:[0-9]\b|[IV]+\b)[-.0-9A-Z]*(?:, (?:[0-9]\b|[IV]+\b)[-.0-9A-Z]*)*)")
+
+
+def test_sections_that_are_cited_are_in_the_papers() -> None:
+    cited = [
+        (path, f"{paper} {section.rstrip('.')}", section.rstrip(".") in PAPERS[paper.rstrip("X")].split())
+        for path in TRACKED
+        if path.suffix in (".py", ".pyx", ".h", ".md", ".yaml")
+        for paper, sections in CITED.findall(path.read_text(errors="replace"))
+        for section in sections.split(", ")
+    ]
+    assert len(cited) > 100, "sections were found at all"
+    missing = {f"{name_of(path)}: {section}" for path, section, is_there in cited if not is_there}
+    assert not missing, "\n".join(sorted(missing))
+
+
 def test_functions_and_files_are_small() -> None:
     long = []
     for path in SOURCES:

@@ -1,5 +1,5 @@
 """Links on which nobody is there to send, or to receive: since when, and what is done so that they hold nobody else up
-(PPA IV)."""
+(PPA V-B)."""
 
 from __future__ import annotations
 

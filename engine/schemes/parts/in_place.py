@@ -1,4 +1,4 @@
-"""The paper's own tentative output (PPA IV), to compare with: in place, and never made exact.
+"""The paper's own tentative output (PPA V-B), to compare with: in place, and never made exact.
 
 The window of whoever is absent counts as closed, for the task itself. What comes of it later is left out. The end of
 each window that lacks something says who was absent, so that destinations can tell.

@@ -1,4 +1,4 @@
-"""The time by which a silent copy is behind the one that is heard (PPA V-B: a replica that lags is of no use)."""
+"""The time by which a silent copy is behind the one that is heard (after PPA V-B)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tentative lane: a copy of a task that closes windows without those who are absent (PPA IV: tentative output).
+"""A tentative lane: a copy of a task that closes windows without those who are absent (PPA V-B: tentative output).
 
 It begins where the task is, takes the same blocks, and treats the window of an absent link as closed. What it puts out
 of a window leaves when the window is closed, whole, so whoever takes it in need not know how far the lane had come. The

@@ -1,4 +1,4 @@
-"""Tentative output of a task: when a lane begins, where its output goes, and when it is over (PPA IV).
+"""Tentative output of a task: when a lane begins, where its output goes, and when it is over (PPA V-B).
 
 A lane begins when the task has waited for `after_s` for who is absent, or when tentative output reaches it. It is over
 when the task itself has closed all windows that the lane has. So each window of which tentative output was shown is
