@@ -149,8 +149,9 @@ class DataflowOperator(Operator):
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         """All upstream tasks have closed this window. Each window comes once, in order."""
 
-    def recovered(self, theta: float, items: int) -> None:
-        """The state was restored after a failure; it may lack updates that add up to `theta`, and `items` items.
+    def recovered(self, theta: float, items: float) -> None:
+        """The state was restored after a failure; it may lack updates that add up to `theta`, and `items` items, a
+        whole number. Either is infinite where there is no bound.
 
         An operator whose guarantee is one-sided compensates here (AF 6.1.2, Experiment 3).
         """

@@ -193,7 +193,7 @@ class Approximate(Scheme):
         self.lacks = Limits(0, 0, 0) if bench.layout.is_source else before
         self.lacked = [] if bench.layout.is_source else lacked
         lacks = Limits(0, 0, 0) if bench.operator.state is None else self.lacks
-        bench.operator.recovered(lacks.theta, int(lacks.items))
+        bench.operator.recovered(lacks.theta, int(lacks.items) if math.isfinite(lacks.items) else lacks.items)
         self._counted = False
         self._set_limits()
         self._save_state()

@@ -24,6 +24,8 @@ from riprap.operators.tables import Arrays, Schema, Table
 Rate = Annotated[float, Option("The probability that a packet is sampled; the same in all stages", low=1e-9, high=1)]
 
 NANOSECONDS = 1_000_000_000
+LOST_MAX = 2.0**53
+"""Packets that failures may have taken, where there is no bound; more than any sample has."""
 _FULL = 2**64
 
 
@@ -178,8 +180,8 @@ class RippleJoin(DataflowOperator):
         """Keys (int64), one for each sampled packet."""
         return first + self.state.add(self._streams.index(items.stage), items.arrays[0][first:])
 
-    def recovered(self, theta: float, items: int) -> None:
-        self.state.lost += math.ceil(theta) + items
+    def recovered(self, theta: float, items: float) -> None:
+        self.state.lost = math.ceil(min(self.state.lost + theta + items, LOST_MAX))
 
     def results(self) -> dict[str, np.ndarray]:
         """This task's part of the `estimate`, the `variance` of it, and its `interval`; parts may be added up.

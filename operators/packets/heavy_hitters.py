@@ -22,6 +22,8 @@ from riprap.operators.tables import Arrays, Schema, Table, ordered
 THRESHOLD_BYTES = 10e6
 WIDTH = 8000
 PACKET_BYTES_MAX = 1500
+BYTES_MAX = 2.0**53
+"""No window has as many; counters (int64) of all tasks can be added up below."""
 
 Threshold = Annotated[
     float, Option("A flow of more than that in a window is a heavy hitter", unit="bytes", low=0, above=True)
@@ -111,8 +113,10 @@ class LocalSketch(DataflowOperator):
                 "Let one task send to each task of the sketch: partitioning one_to_one, or the sketch as source.",
             )
 
-    def recovered(self, theta: float, items: int) -> None:
-        self.state.compensate(theta + items * self._packet_bytes_max)
+    def recovered(self, theta: float, items: float) -> None:
+        lost = theta + items * self._packet_bytes_max
+        if lost < BYTES_MAX:  # nothing makes up for a loss without a bound
+            self.state.compensate(lost)
 
 
 @dataclass

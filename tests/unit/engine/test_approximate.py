@@ -36,9 +36,9 @@ class Sum(DataflowOperator):
 
     def __init__(self) -> None:
         self.state: Number = Number()
-        self.lacks: list[tuple[float, int]] = []
+        self.lacks: list[tuple[float, float]] = []
 
-    def recovered(self, theta: float, items: int) -> None:
+    def recovered(self, theta: float, items: float) -> None:
         self.lacks.append((theta, items))
 
 
@@ -530,6 +530,16 @@ def test_a_new_life_has_the_state_the_progress_and_half_of_the_thresholds() -> N
     assert after.scheme.limits == (0.0, 0, 0, 0.0), "it loses nothing before it is known that it failed"
     after.make_durable()
     assert after.scheme.limits == (50.0, 5.0, 5.0, 0.25)
+
+
+@pytest.mark.parametrize("threshold", ["theta", "l"])
+def test_without_a_threshold_a_new_life_knows_no_bound(threshold: str) -> None:
+    table = Table(**{threshold: math.inf})
+    table.receive(20)
+    table.process(by=60.0)
+    table.make_durable()
+    lacks = {"theta": (math.inf, 10), "l": (100.0, math.inf)}[threshold]
+    assert table.life_after().operator.lacks == [lacks]
 
 
 def test_a_new_life_replays_the_latest_run_and_all_punctuation() -> None:

@@ -95,7 +95,7 @@ class Task:
                 self.back_up()
             first = left
 
-    def fail(self, theta: float | None = None, items: int = 0) -> None:
+    def fail(self, theta: float | None = None, items: float = 0) -> None:
         """Die and come back with the last backups; then halve theta, as AF 3.5 does."""
         self.open()
         state = self.operator.state

@@ -138,6 +138,20 @@ def test_without_compensation_a_heavy_hitter_would_be_missed(lost: int, monkeypa
     assert found() == []
 
 
+@pytest.mark.parametrize(("theta", "lost"), [(np.inf, 0), (0.0, np.inf), (1e300, 0)])
+def test_nothing_makes_up_for_a_loss_without_a_bound(theta: float, lost: float) -> None:
+    """Counters are what was counted; the flow that is heavy all the same is found."""
+    block = np.zeros(100, PACKET)
+    block["flow"], block["size"] = 7, 1000
+    line = pipeline(1, 30_000.0)
+    line.feed(0, block[:60])
+    line.task(0).back_up()
+    line.task(0).fail(theta, lost)
+    line.feed(0, block[60:])
+    line.close()
+    assert line.task(1).operator.results()["bytes"].tolist() == [100_000]
+
+
 def test_the_destination_comes_back_with_its_windows_and_its_findings() -> None:
     rng = np.random.default_rng(2)
     line, undisturbed = pipeline(2, 50_000.0), pipeline(2, 50_000.0)

@@ -131,6 +131,20 @@ def test_after_ten_failures_the_estimate_is_close_and_its_interval_wider() -> No
     assert state.joined == state.moments()[0]
 
 
+@pytest.mark.parametrize(("theta", "lost"), [(np.inf, 0), (0.0, np.inf), (1e300, 0)])
+def test_after_a_loss_without_a_bound_the_interval_is_that_of_one_packet(theta: float, lost: float) -> None:
+    """Theorem 3 where nothing is known to be left of the sample, also after a second failure."""
+    join = Join(0.5)
+    for side in range(2):
+        join.feed(side, packets(7 + side, 2000))
+    before, (task,) = join.results(), join.joins
+    for _ in range(2):
+        task.back_up()
+        task.fail(theta, lost)
+    sampled = sum(task.operator.state.packets())
+    assert join.results() == pytest.approx((before[0], before[1] * sampled))
+
+
 def test_the_position_survives_so_that_the_same_packets_are_sampled() -> None:
     records, sampled = packets(9, 3000), []
     for failing in (False, True):
