@@ -6,7 +6,8 @@ Shkapenyuk, Srivastava, Xu, "Forward decay", 2009). So backups hold what changed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -38,16 +39,23 @@ class Decaying(State, Generic[Real]):
         if not isinstance(self._state, HashMap | ArrayState) or self._state.entries()[-1].dtype != np.float64:
             raise ValueError(f"{type(self._state).__name__} cannot decay: only values of float64 can")
         self._closed = self._begin = 0
+        self._ahead: dict[int, Real] = {}
+        """What came early of micro-batches behind the open one, which would count too much: by micro-batch."""
 
     def add(self, epoch: int, *update: Any) -> int:
         """As the state's `add`, for items of this micro-batch (counted from 1)."""
         *keys, amounts = update
+        values, is_early = np.asarray(amounts, np.float64), epoch > self._closed + 1
+        self._take_in(self._closed + 1)
+        if is_early:
+            self._ahead.setdefault(epoch, self._make())
         self._lead()
-        return _add(self._state, keys, np.asarray(amounts, np.float64) * self._weight(epoch))
+        return _add(self._ahead[epoch], keys, values) if is_early else self._take(epoch, keys, values)
 
     def close(self, epoch: int) -> None:
         """All items of this micro-batch have come; from now on they count `factor` less."""
         self._closed = max(self._closed, epoch)
+        self._take_in(self._closed)
         if self._weight(self._closed) > WEIGHT_MAX:
             self._state, self._begin = self.content(), self._closed
 
@@ -59,37 +67,77 @@ class Decaying(State, Generic[Real]):
         return now
 
     def state_divergence(self) -> float:
-        return self._state.state_divergence() / self._weight(self._closed)
+        own = self._state.state_divergence() / self._weight(self._closed)
+        return own + sum(ahead.state_divergence() for ahead in self._ahead.values())
 
     def backup_state(self) -> Backup:
         self._lead()
-        return self._with_weights(self._state.backup_state())
+        own = self._state.backup_state()
+        ahead = self._ahead.values()
+        return self._with_ahead(own, [one.backup_all() if own.full else one.backup_state() for one in ahead])
 
     def backup_all(self) -> Backup:
-        return self._with_weights(self._state.backup_all())
+        return self._with_ahead(self._state.backup_all(), [one.backup_all() for one in self._ahead.values()])
 
     def recover_state(self, backup: Backup) -> None:
         about, *arrays = backup.arrays
         (about,) = saved_arrays([about], [np.int64])
-        if len(about) != 2 or not 0 <= about[1] <= about[0]:
+        parts = about[2:].reshape(-1, 3) if len(about) % 3 == 2 else None
+        if parts is None or not 0 <= about[1] <= about[0] or (parts[:, 2] < 0).any():
             raise ValueError("the backup of a decaying state does not say how old it is")
-        self._state.recover_state(Backup(backup.full, tuple(arrays)))
+        own = len(arrays) - int(parts[:, 2].sum())
+        self._state.recover_state(Backup(backup.full, tuple(arrays[: max(own, 0)])))
+        self._ahead = dict(self._recovered(parts.tolist(), arrays[own:]))
         self._closed, self._begin = int(about[0]), int(about[1])
 
     def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
-        ages = [saved_arrays(backup.arrays[:1], [np.int64])[0].tolist() for backup in backups]
-        if any(age != ages[0] for age in ages):
+        tasks = [type(self)(self._make, self.factor) for _ in backups]
+        for task, backup in zip(tasks, backups, strict=True):
+            task.recover_state(backup)
+        self._closed, self._begin = tasks[0]._closed, tasks[0]._begin
+        if any((task._closed, task._begin) != (self._closed, self._begin) for task in tasks):
             raise ValueError("the backups of a decaying state are of different micro-batches")
-        inner: Real = self._make()
-        inner.recover_groups([Backup(True, tuple(backup.arrays[1:])) for backup in backups], groups)
-        self.recover_state(Backup(True, (backups[0].arrays[0], *inner.backup_all().arrays)))
+        self._state.recover_groups([task._state.backup_all() for task in tasks], groups)
+        self._ahead = {number: self._make() for number in sorted({n for task in tasks for n in task._ahead})}
+        for number, ahead in self._ahead.items():
+            there = [task._ahead[number] for task in tasks if number in task._ahead]
+            ahead.recover_groups([one.backup_all() for one in there], groups)
 
-    def _with_weights(self, backup: Backup) -> Backup:
-        return Backup(backup.full, (np.array([self._closed, self._begin], np.int64), *backup.arrays))
+    def _take_in(self, last: int) -> None:
+        """Add what came early of micro-batches up to this one."""
+        for number in sorted(number for number in self._ahead if number <= last):
+            *keys, values = self._ahead.pop(number).entries()
+            self._state.theta = math.inf
+            self._take(number, keys, values)
+            self._lead()
+
+    def _take(self, epoch: int, keys: Sequence[Any], values: np.ndarray) -> int:
+        return _add(self._state, keys, values * self._weight(epoch))
+
+    def _recovered(self, parts: list[list[int]], arrays: list[np.ndarray]) -> Iterator[tuple[int, Real]]:
+        for number, full, count in parts:
+            ahead = self._ahead[number] if number in self._ahead else self._make()  # an empty one is false
+            ahead.recover_state(Backup(bool(full), tuple(arrays[:count])))
+            arrays = arrays[count:]
+            yield number, ahead
+
+    def _with_ahead(self, own: Backup, parts: Sequence[Backup]) -> Backup:
+        about: list[int] = [self._closed, self._begin]
+        ahead: list[np.ndarray] = []
+        for number, part in zip(self._ahead, parts, strict=True):
+            about += [number, part.full, len(part.arrays)]
+            ahead += part.arrays
+        return Backup(own.full, (np.array(about, np.int64), *own.arrays, *ahead))
 
     def _lead(self) -> None:
-        weight, state = self._weight(self._closed), self._state
-        state.theta, state.save_above, state.share = self.theta * weight, self.save_above * weight, self.share
+        """Give each part what a scheme has set; theta is for all together."""
+        parts: list[tuple[Real, float]] = [(self._state, self._weight(self._closed))]
+        parts += [(ahead, 1.0) for ahead in self._ahead.values()]
+        apart = [part.state_divergence() / scale for part, scale in parts] if self._ahead else [0.0]
+        for place, (part, scale) in enumerate(parts):
+            theta = self.theta - sum(apart[:place] + apart[place + 1 :])
+            part.theta = math.inf if math.isnan(theta) else theta * scale
+            part.save_above, part.share = self.save_above * scale / len(parts), self.share
 
     def _weight(self, epoch: int) -> float:
         return float(self.factor ** (self._begin - epoch))

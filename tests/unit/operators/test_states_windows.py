@@ -52,7 +52,7 @@ def expected(kind: str, items: list[Item], weight: Callable[[int], float]) -> li
 def weights(window: str, length: int, closed: int) -> Callable[[int], float]:
     """What items of a window count once `closed` is the last that is closed."""
     if window == "decaying":
-        return lambda epoch: FACTOR ** (closed - epoch)
+        return lambda epoch: FACTOR ** (closed - epoch) if epoch <= closed else 0.0
     if window == "sliding":
         return lambda epoch: float(closed - length < epoch <= closed)
     return lambda epoch: float((epoch - 1) // length == (closed - 1) // length)
@@ -114,6 +114,18 @@ def test_a_difference_from_the_backup_fades_with_what_it_is_of() -> None:
     for epoch in (2, 3, 4):
         state.close(epoch)
     assert state.state_divergence() == 1.0 and state.content().values.tolist() == [1.0, 0.0]
+
+
+def test_what_comes_early_decays_from_the_end_of_its_own_window_on() -> None:
+    """It is in the windows behind it alone, and counts once, however far ahead its sender was."""
+    state = Decaying(lambda: HashMap("int64"), 0.5)
+    for epoch in (3, 1, 2, 3):
+        state.add(epoch, [7], [8.0])
+    held = []
+    for epoch in (1, 2, 3, 4):
+        state.close(epoch)
+        held.append(state.content().get([7])[0])
+    assert held == [8.0, 12.0, 22.0, 11.0]
 
 
 def test_weights_begin_anew_before_they_are_too_large() -> None:
