@@ -18,8 +18,8 @@ from riprap.operators.states.hash_map import HashMap
 from riprap.operators.states.vector import ArrayState
 
 Real = TypeVar("Real", HashMap, ArrayState)
-WEIGHT_MAX = 1e100
-"""Beyond it weights begin anew, from 1."""
+WEIGHT_LOG_MAX = math.log(1e100)
+"""Where the logarithm of a weight is greater, weights begin anew, from 1."""
 
 
 class Decaying(State, Generic[Real]):
@@ -55,15 +55,15 @@ class Decaying(State, Generic[Real]):
     def close(self, epoch: int) -> None:
         """All items of this micro-batch have come; from now on they count `factor` less."""
         self._closed = max(self._closed, epoch)
-        self._take_in(self._closed)
-        if self._weight(self._closed) > WEIGHT_MAX:
+        if (self._begin - self._closed) * math.log(self.factor) > WEIGHT_LOG_MAX:
             self._state, self._begin = self.content(), self._closed
+        self._take_in(self._closed)
 
     def content(self) -> Real:
         """A state of its own with the values as they are at the end of the last closed micro-batch."""
         now = self._make()
         *keys, values = self._state.entries()
-        _add(now, keys, values / self._weight(self._closed))
+        _add(now, keys, values * self.factor ** (self._closed - self._begin))
         return now
 
     def state_divergence(self) -> float:

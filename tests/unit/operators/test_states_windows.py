@@ -152,6 +152,19 @@ def test_changes_are_taken_into_a_pane_that_was_saved_empty() -> None:
     assert again.content().get([1, 2]).tolist() == [0.0, 5.0]
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_a_state_that_begins_in_a_late_window_has_weights_too(early: bool) -> None:
+    """As that of a worker that starts again with nothing; what it had before, if anything, has faded."""
+    state = Decaying(Number, 0.5)
+    if early:
+        state.add(1, [8.0])
+        state.close(1)
+    for epoch in (5000, 5001):
+        state.add(epoch, [3.0])
+        state.close(epoch)
+    assert state.content().value == 4.5 and state.state_divergence() == 4.5
+
+
 @pytest.mark.parametrize("make", [KeySet, lambda: HashMap("int64", "maximum", "int64")])
 def test_what_has_no_real_values_cannot_decay(make: Callable[[], Any]) -> None:
     with pytest.raises(ValueError, match="cannot decay"):
