@@ -15,6 +15,8 @@ from riprap.configs.shape import EdgeSection
 from riprap.configs.topology import SECTIONS, Topology
 from riprap.engine.cli.main import COMMANDS
 from riprap.operators.learning.estimators import save_model
+from riprap.operators.loading import load_operator
+from riprap.operators.shipped import SHIPPED
 
 REPO = Path(__file__).resolve().parents[2]
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
@@ -37,6 +39,13 @@ def test_named_files_exist(page: Path) -> None:
 def test_named_subcommands_exist(page: Path) -> None:
     for name in re.findall(r"(?:`|\$ |^)riprap ([a-z]+)\b", page.read_text(), re.M):
         assert name in COMMANDS, name
+
+
+def test_the_planning_page_names_all_joins() -> None:
+    (told,) = re.findall(r"among those shipped, (.*?)\)", (REPO / "docs/planning.md").read_text(), re.S)
+    names = [name for family in SHIPPED.values() for name in family]
+    joins = {name.partition(":")[2] for name in names if getattr(load_operator(name), "correlated_inputs", False)}
+    assert set(re.findall("`(.*?)`", told)) == joins
 
 
 def test_the_example_of_the_operators_page_is_the_file() -> None:
