@@ -40,7 +40,7 @@ class Decaying(State, Generic[Real]):
             raise ValueError(f"{type(self._state).__name__} cannot decay: only values of float64 can")
         self._closed = self._begin = 0
         self._ahead: dict[int, Real] = {}
-        """What came early of micro-batches behind the open one, which would count too much: by micro-batch."""
+        """By micro-batch behind the open one, items that came early and would count too much there."""
 
     def add(self, epoch: int, *update: Any) -> int:
         """As the state's `add`, for items of this micro-batch (counted from 1)."""
