@@ -19,7 +19,7 @@ from riprap.operators.states.vector import ArrayState
 
 Real = TypeVar("Real", HashMap, ArrayState)
 WEIGHT_LOG_MAX = math.log(1e100)
-"""Where the logarithm of a weight is greater, weights begin anew, from 1."""
+"""Weights whose logarithm is greater begin anew, from 1."""
 
 
 class Decaying(State, Generic[Real]):
