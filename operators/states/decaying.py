@@ -20,10 +20,12 @@ from riprap.operators.states.vector import ArrayState
 Real = TypeVar("Real", HashMap, ArrayState)
 WEIGHT_LOG_MAX = math.log(1e100)
 """Weights whose logarithm is greater begin anew, from 1."""
+FACTOR_MIN = 1e-100
+"""So that the weight of the next micro-batch is far from infinite, whatever amounts it is multiplied with."""
 
 
 class Decaying(State, Generic[Real]):
-    """A number, vector, matrix or map of float64; each `factor` (between 0 and 1) is what a micro-batch leaves of it.
+    """A number, vector, matrix or map of float64; `factor`, from 1e-100 and below 1, is what each micro-batch leaves.
 
     The divergence is that of what is read now: a difference from the last backup fades with the rest.
     """
@@ -31,8 +33,8 @@ class Decaying(State, Generic[Real]):
     window = "decaying"
 
     def __init__(self, make: Callable[[], Real], factor: float = 0.5) -> None:
-        if not 0 < factor < 1:
-            raise ValueError(f"the factor of a decaying state lies between 0 and 1, not at {factor}")
+        if not FACTOR_MIN <= factor < 1:
+            raise ValueError(f"the factor of a decaying state is at least {FACTOR_MIN:g} and less than 1, not {factor}")
         self._make: Callable[[], Real] = make
         self._state: Real = make()
         self.factor = factor

@@ -14,6 +14,7 @@ from riprap.operators.base import Context
 from riprap.operators.dataflow import DataflowOperator, Emitter, Items
 from riprap.operators.options import Option, check
 from riprap.operators.states import Decaying, HashMap, Windowed
+from riprap.operators.states.decaying import FACTOR_MIN
 from riprap.operators.tables import Arrays, Schema, Table, joined, lines_of, ordered
 from riprap.operators.text.text import WordTable
 
@@ -121,7 +122,7 @@ class CountRecentWords(DataflowOperator):
         ] = 1,
         factor: Annotated[
             float,
-            Option("What each micro-batch leaves of older counts, if decaying", low=0, high=1, above=True, below=True),
+            Option("What each micro-batch leaves of older counts, if decaying", low=FACTOR_MIN, high=1, below=True),
         ] = 0.5,
         relative: Relative = RELATIVE,
     ) -> None:

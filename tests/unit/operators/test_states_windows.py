@@ -137,6 +137,29 @@ def test_weights_begin_anew_before_they_are_too_large() -> None:
         assert math.isfinite(state.state_divergence())
 
 
+@pytest.mark.parametrize("factor", [0.5, 1e-60, 1e-100])
+def test_the_smallest_factors_leave_what_is_new(factor: float) -> None:
+    state = Decaying(lambda: Vector(1), factor)
+    for epoch in range(1, 30):
+        state.add(epoch, [0], [3e100])
+        state.close(epoch)
+    assert state.content().values[0] == pytest.approx(3e100 / (1 - factor))
+
+
+@pytest.mark.parametrize("factor", [0.9, 0.5, 1e-60])
+@pytest.mark.parametrize("closes_first", [False, True])
+def test_a_state_may_begin_or_go_on_after_many_micro_batches(factor: float, closes_first: bool) -> None:
+    """As a task does that restarts empty, or that had no items for long."""
+    state = Decaying(lambda: Vector(1), factor)
+    state.add(1, [0], [8.0])
+    state.close(1)
+    if closes_first:
+        state.close(99_999)
+    state.add(100_000, [0], [3.0])
+    state.close(100_000)
+    assert state.content().values.tolist() == pytest.approx([3.0]) and math.isfinite(state.state_divergence())
+
+
 def test_changes_are_taken_into_a_pane_that_was_saved_empty() -> None:
     """As after a block without words: the pane is there, and has nothing."""
     state, again = (Windowed(lambda: HashMap("int64", "maximum"), "sliding", 2) for _ in range(2))
@@ -171,7 +194,7 @@ def test_what_has_no_real_values_cannot_decay(make: Callable[[], Any]) -> None:
         Decaying(make, 0.5)
 
 
-@pytest.mark.parametrize("factor", [0.0, 1.0, -1, math.nan])
+@pytest.mark.parametrize("factor", [0.0, 1.0, -1, math.nan, 5e-324, 1e-101])
 def test_a_factor_lies_between_0_and_1(factor: float) -> None:
     with pytest.raises(ValueError, match="factor"):
         Decaying(Number, factor)
