@@ -68,10 +68,10 @@ def joined(tables: Sequence[Columns]) -> dict[str, np.ndarray]:
 
 
 def of_tasks(tables: Sequence[Columns]) -> dict[str, np.ndarray]:
-    """The same, with a column `task` that names the task that each row is from."""
+    """The same, with a column `task` that names the task that each row is from; a task may have no columns."""
     if len(tables) == 1:
         return dict(tables[0])
-    return joined([{"task": np.full(length_of(table), task), **table} for task, table in enumerate(tables)])
+    return joined([{"task": np.full(length_of(table), task), **table} for task, table in enumerate(tables) if table])
 
 
 def length_of(columns: Columns) -> int:
@@ -85,22 +85,30 @@ def ordered(columns: Columns, order: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def plain_columns(arrays: Arrays) -> dict[str, np.ndarray]:
-    """Arrays of equal length as columns: one of two dimensions as several, of numbers behind its name.
+    """Arrays of equal length as columns: one of two dimensions as several, of numbers behind its name, a structured one
+    as its fields. Underscores behind its name keep them apart from other arrays' columns.
 
     ValueError when their lengths differ.
     """
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
-        if array.dtype.names:
-            columns |= plain_columns({f"{name}.{part}": array[part] for part in array.dtype.names})
-        elif array.ndim <= 1:
-            columns[name] = np.atleast_1d(array)
-        else:
-            flat = array.reshape(len(array), math.prod(array.shape[1:]))  # -1 would not do where there is no row
-            columns |= {f"{name}{number}": flat[:, number] for number in range(flat.shape[1])}
+        parts = _parts(array)
+        while "" not in parts and any(name + part in columns or name + part in arrays for part in parts):
+            name += "_"
+        columns |= {name + part: column for part, column in parts.items()}
     if len({len(column) for column in columns.values()}) > 1:
         raise ValueError(f"arrays of several lengths: { ({name: len(one) for name, one in columns.items()}) }")
     return columns
+
+
+def _parts(array: np.ndarray) -> dict[str, np.ndarray]:
+    """The columns of an array, by what stands behind its name."""
+    if array.dtype.names:
+        return {f".{name}{part}": one for name in array.dtype.names for part, one in _parts(array[name]).items()}
+    if array.ndim <= 1:
+        return {"": np.atleast_1d(array)}
+    flat = array.reshape(len(array), math.prod(array.shape[1:]))  # -1 would not do where there is no row
+    return {str(number): flat[:, number] for number in range(flat.shape[1])}
 
 
 def plain_tables(results: Sequence[Arrays]) -> dict[str, Table]:
@@ -108,8 +116,18 @@ def plain_tables(results: Sequence[Arrays]) -> dict[str, Table]:
 
     Arrays of one length are the columns of one table, `result`; others are a table each, by their names.
     """
-    if not results or not results[0]:
+    there = [task for task in results if task]
+    names = dict.fromkeys(name for task in there for name in task)
+    if not names:
         return {}
-    if all(len({len(np.atleast_1d(array)) for array in task.values()}) == 1 for task in results):
+    if all(task.keys() == names.keys() and len(_lengths(task)) == 1 for task in there):
         return {"result": Table(of_tasks([plain_columns(task) for task in results]))}
-    return {name: Table(of_tasks([plain_columns({name: task[name]}) for task in results])) for name in results[0]}
+    return {name: Table(of_tasks([plain_columns(_only(name, task)) for task in results])) for name in names}
+
+
+def _lengths(arrays: Arrays) -> set[int]:
+    return {len(np.atleast_1d(array)) for array in arrays.values()}
+
+
+def _only(name: str, arrays: Arrays) -> Arrays:
+    return {name: arrays[name]} if name in arrays else {}

@@ -122,3 +122,38 @@ def test_arrays_of_any_number_of_rows_are_columns(count: int) -> None:
     corners = [f"pair.corners{number}" for number in range(4)]
     assert list(found["result"].columns) == ["key", "value0", "value1", "pair.at", *corners]
     assert len(found["result"]) == count
+
+
+def test_no_column_takes_the_place_of_another_of_its_name() -> None:
+    fields = np.array([(5, 6)], np.dtype([("a", "<i8"), ("b", "<i8")]))
+    given = {
+        "x": np.array([[1, 2]]),
+        "x0": np.array([3]),
+        "x_1": np.array([4]),
+        "s": fields,
+        "s.b": np.array([7]),
+        "y1": np.arange(11).reshape(1, 11),
+        "y": np.arange(20, 33).reshape(1, 13),
+    }
+    found = plain_columns(given)
+    assert [column.tolist() for column in found.values()] == [
+        [n] for n in (1, 2, 3, 4, 5, 6, 7, *range(11), *range(20, 33))
+    ]
+    assert list(found)[:7] == ["x__0", "x__1", "x0", "x_1", "s_.a", "s_.b", "s.b"]
+    assert list(plain_columns({"x": np.zeros((1, 1)), "x0": np.ones(1)})) == ["x_0", "x0"]
+
+
+@pytest.mark.parametrize("lengths", [(2, 2), (2, 3)])
+def test_tasks_without_results_hide_no_other_tasks(lengths: tuple[int, int]) -> None:
+    task = {name: np.arange(count) for name, count in zip("ab", lengths)}
+    for results, number in (([task, {}], 0), ([{}, task], 1), ([{}, task, {}], 1)):
+        found = plain_tables(results)
+        assert list(found) == (["result"] if lengths == (2, 2) else ["a", "b"])
+        for table in found.values():
+            assert set(table.columns["task"].tolist()) == {number}
+    assert plain_tables([{}, {}]) == {} == plain_tables([])
+
+
+def test_results_that_only_some_tasks_have_are_tables_too() -> None:
+    found = plain_tables([{"a": np.zeros(1), "b": np.zeros(1)}, {"b": np.ones(1), "c": np.ones(1)}])
+    assert {name: table.columns["task"].tolist() for name, table in found.items()} == {"a": [0], "b": [0, 1], "c": [1]}
