@@ -82,9 +82,10 @@ class IntervalJoin(DataflowOperator):
     key and of a value below `below`, ends behind its start and by at most `within` later.
 
     Sends key, end and the least such value of each cause, by key, at the end of the first window in which it has a
-    partner; promises event time less `within`. Rows wait until event time is `within` behind their end. Both streams
-    send (key, start, end, value, kind), as Panes does unless it is retracting: incidents in sessions and mean speeds in
-    fixed panes, say.
+    partner; promises event time less `within`. Rows wait until event time is `within` behind their end: a cause that
+    lasts longer than `within`, and so comes that late, may miss partners from near its start. Both streams send (key,
+    start, end, value, kind), as Panes does unless it is retracting: incidents in sessions and mean speeds in fixed
+    panes, say. Each row counts by itself, so panes are best put out once: without early ones and with no `lateness`.
     """
 
     correlated_inputs = True
