@@ -128,7 +128,7 @@ class Session:
             self._events.write("sink_unprotected", reason=self._job.unprotected)
         for caution in self._job.cautions:
             self._events.write("caution", text=caution)
-        with open_client(self._services.zookeeper, ANSWER_TIMEOUT_S) as client:
+        with self._open_client() as client:
             self._await_hosts(client)
             self._submit(client)
             poller = Poller(client, self._job.topology.job, LOOK_EVERY_S)
@@ -146,6 +146,17 @@ class Session:
             if self._zookeeper and self.status.get("phase") == "COMPLETED":
                 with suppress(ConfigError):  # its answer was lost, and the job is gone when it is asked for again
                     client.forget(self._job.topology.job)  # the ensemble lives on, and this controller does not
+
+    def _open_client(self) -> Client:
+        """A client of the ensemble; once more where services, perhaps ZooKeeper, died while they were not watched."""
+        while True:
+            try:
+                return open_client(self._services.zookeeper, ANSWER_TIMEOUT_S)
+            except ConfigError:
+                before = self._services.pids()
+                self._services.supervise()
+                if self._services.pids() == before:
+                    raise
 
     def _discard_backups(self) -> None:
         """A completed job needs its backups no more, wherever they are."""

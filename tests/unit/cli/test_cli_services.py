@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from riprap.codec.errors import RiprapError
+from riprap.codec.errors import ConfigError, RiprapError
 from riprap.controller import zookeeper
+from riprap.engine.run import session
+from riprap.engine.run.session import Session
 from riprap.engine.services.backup_servers import BackupServer
 from riprap.engine.services.host import RESTARTS_MAX, Services
 from riprap.engine.services.hosts import OwnHost, pretended_hosts
@@ -206,5 +208,42 @@ def test_a_zookeeper_that_is_killed_while_it_starts_is_started_once_more(
         ended(first)
         services.supervise()
         assert restarted == ["zookeeper", "zookeeper"] and services.pids()["zookeeper"] != first
+    finally:
+        services.stop()
+
+
+class Connecting(Session):
+    """A session that is about to connect to its ZooKeeper."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_run_outlives_services_that_die_before_it_is_connected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    services, restarted = make(tmp_path, "import time; time.sleep(60)")
+    clients = []
+
+    def connect(zookeeper: str, timeout_s: float) -> Any:
+        clients.append(zookeeper)
+        if len(clients) == 2:
+            return "a client"
+        if dies:
+            os.kill(services.pids()["agent"], signal.SIGKILL)
+            ended(services.pids()["agent"])
+        raise ConfigError("ZooKeeper did not answer", "start it")
+
+    monkeypatch.setattr(session, "open_client", connect)
+    try:
+        services.start()
+        if dies:
+            found: Any = Connecting(services)._open_client()
+            assert found == "a client" and restarted == ["agent"]
+        else:
+            with pytest.raises(ConfigError, match="did not answer"):
+                Connecting(services)._open_client()
+            assert len(clients) == 1 and restarted == []
     finally:
         services.stop()
