@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from riprap.codec.start import importing
 
-with importing():
-    import errno
-    import importlib
-    import io
-    import os
-    import signal
-    import sys
-    import tempfile
-    import time
-    import traceback
-    from pathlib import Path
-    from typing import Any, NoReturn
-
-    import click
-
-    from riprap.controller.processes import SINGLE_THREADED, allow_open_files
-
 INTERRUPTED = 130
+
+try:
+    with importing():
+        import atexit
+        import errno
+        import importlib
+        import io
+        import os
+        import signal
+        import sys
+        import tempfile
+        import time
+        import traceback
+        from pathlib import Path
+        from typing import Any, NoReturn
+
+        import click
+
+        from riprap.controller.processes import SINGLE_THREADED, allow_open_files
+except KeyboardInterrupt:  # nothing has begun
+    raise SystemExit(INTERRUPTED) from None
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 """Errors of files that are not as the user thinks, or not the user's: of no error of ours."""
 
@@ -120,6 +126,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
         signal.signal(signal.SIGHUP, _interrupt)
+    atexit.register(_ignore_interrupts)
     try:
         code = riprap.main(arguments, standalone_mode=False)
         sys.stdout.flush()
@@ -144,16 +151,22 @@ def _interrupt(signum: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
+def _ignore_interrupts() -> None:
+    """Have the exit code stand: the command is over, and the interpreter, as it shuts down, would end by a signal."""
+    for signum in INTERRUPTS:
+        signal.signal(signum, signal.SIG_IGN)
+
+
 def _exit_code(error: BaseException) -> int:
     """Report the error, once, and choose the exit code."""
-    from riprap.codec.errors import RiprapError  # brings NumPy, which `--help` has no use for
-    from riprap.codec.files import no_space
-
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt | click.Abort):
         click.echo("interrupted", err=True)
         return INTERRUPTED
+    from riprap.codec.errors import RiprapError  # brings NumPy, which `--help` has no use for
+    from riprap.codec.files import no_space
+
     if isinstance(error, click.ClickException):
         error.show()
         return error.exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -55,3 +56,40 @@ def test_a_command_and_its_workers_may_open_as_many_files_as_the_system_allows()
         stdout=subprocess.PIPE, text=True, timeout=120, check=True,
     )  # fmt: skip
     assert done.stdout.endswith(f"\n({hard}, {hard})\n")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_exit_code_of_an_interrupted_command_stands_while_the_interpreter_shuts_down(signum: int) -> None:
+    """The second interrupt comes as the modules are taken apart."""
+    code = f"""
+import signal, sys
+from types import SimpleNamespace
+from riprap.engine.cli import main as cli
+
+class Last:
+    def __del__(self, interrupt=signal.raise_signal):
+        interrupt({int(signum)})
+
+def main(arguments, standalone_mode):
+    signal.raise_signal({int(signum)})
+
+cli.riprap = SimpleNamespace(main=main)
+sys.last = [Last()]
+cli.main([])
+"""
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_an_interrupt_while_a_command_is_imported_is_no_error_of_ours() -> None:
+    code = """
+import sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "click":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+import riprap.engine.cli.main
+"""
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
