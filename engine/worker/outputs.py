@@ -31,12 +31,13 @@ class SinkOutputs:
 
     A line of `epochs.csv` announces that an epoch is committed and durable; it is never withdrawn. The rows of
     `output.npy` behind the last announced epoch are provisional: a sink that starts again cuts them off and writes them
-    once more. `attempt` counts the starts of the job.
+    once more. `attempt` counts the starts of the job; its first item here was emitted at `opened_at`, in monotonic
+    seconds, 0 before.
     """
 
     writes, holds, others = True, False, 0
 
-    def __init__(self, run_dir: Path, index: int, sinks: int, attempt: int = 1) -> None:
+    def __init__(self, run_dir: Path, index: int, sinks: int, attempt: int = 1, opened_at: float = 0.0) -> None:
         def path(name: str) -> Path:
             return run_dir / file_name(name, index, sinks)
 
@@ -49,7 +50,7 @@ class SinkOutputs:
         self._model_path = path("model.npz")
         self._pending: list[tuple[int, str]] = []
         self._model: dict[str, Any] = {}
-        self._attempt, self._opened_at, self._committed_at = attempt, 0.0, 0.0
+        self._attempt, self.opened_at, self._committed_at = attempt, opened_at, 0.0
         self._left_out = 0
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
@@ -59,7 +60,7 @@ class SinkOutputs:
     def add(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None, at: float) -> None:
         """The same at that moment, in monotonic seconds."""
         self._committed_at = at
-        self._opened_at = self._opened_at or self._committed_at - latency_s
+        self.opened_at = self.opened_at or self._committed_at - latency_s
         self._left_out += boundary.lost
         kept = boundary.items - boundary.lost
         if boundary.absent:  # never to be amended
@@ -102,7 +103,7 @@ class SinkOutputs:
 
     def notes(self) -> dict[str, Any]:
         """Notes of what is not in the files yet, or may have to be cut off them."""
-        notes = {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self._opened_at}
+        notes = {"pending": list(self._pending), "rows": self._rows.count, "opened_at": self.opened_at}
         notes["attempt"] = self._attempt
         return notes | {"left_out": self._left_out, "clock": CLOCK, "items": self._items() + self._left_out}
 
@@ -122,7 +123,7 @@ class SinkOutputs:
         if notes["clock"] != CLOCK:
             self._epochs.change_clock()
         elif notes.get("attempt") == self._attempt:  # one that is resumed begins with its own first item
-            self._opened_at = notes["opened_at"]
+            self.opened_at = notes["opened_at"] or self.opened_at
 
     def save_model(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Write the model, and remember its digest: sha256 over the raw little-endian arrays in their order.
@@ -157,7 +158,7 @@ class SinkOutputs:
             stats["output"] = {"sha256": self._rows.digest(), "path": str(self._rows.path), "rows": self._rows.count}
         return stats | {
             "combines": dict(task.combines),
-            "first_emit_at": self._opened_at,
+            "first_emit_at": self.opened_at,
             "last_commit_at": self._committed_at,
             "durable_epoch": self._epochs.last,
             "left_out_items": self._left_out,

@@ -262,15 +262,15 @@ class TentativeFiles(CopiedFiles):
 Outputs = SinkOutputs | StandbyOutputs
 
 
-def outputs_of(layout: Layout, run_dir: Path, attempt: int = 1) -> Outputs | None:
-    """The files of a worker that is a sink, in this attempt at its job. Others must not so much as open them: a torn
-    line would be cut off."""
+def outputs_of(layout: Layout, run_dir: Path, attempt: int = 1, former: Outputs | None = None) -> Outputs | None:
+    """The files of a worker that is a sink, in this attempt at its job; `former` were those before a rollback. Others
+    must not so much as open them: a torn line would be cut off."""
     task, sinks = layout.me.primary, layout.sinks
     if task not in sinks:
         return None
     place = sinks.index(task), len(sinks)
     if not layout.copied:
-        return SinkOutputs(run_dir, *place, attempt)
+        return SinkOutputs(run_dir, *place, attempt, former.opened_at if isinstance(former, SinkOutputs) else 0.0)
     epochs, rows = (run_dir / file_name(name, *place) for name in ("epochs.csv", "output.npy"))
     looks = partial(last_announced, epochs), RowsFile(rows).read
     return StandbyOutputs(layout.me, *looks, lambda: SinkOutputs(run_dir, *place, attempt))

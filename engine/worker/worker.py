@@ -164,7 +164,7 @@ class Worker:
         self.port.enter(round_)
         if self.outputs is not None:
             self.outputs.close()
-            self.outputs = outputs_of(self._form.layout, self.run_dir, self._attempt)
+            self.outputs = outputs_of(self._form.layout, self.run_dir, self._attempt, self.outputs)
             self._said_done = False
         self.task = self._form.make_task(self.port, self.outputs, self.run_dir, is_first=False)
         if saves:

@@ -105,6 +105,27 @@ def test_the_first_item_is_that_of_this_attempt_at_the_job(tmp_path: Path, resum
     assert first_item_at(third) == first_item_at(second)
 
 
+@pytest.mark.parametrize("back_to", ["nothing", "another attempt", "no item", "its own first item"])
+def test_the_first_item_stays_the_first_when_the_job_is_rolled_back(tmp_path: Path, back_to: str) -> None:
+    former = SinkOutputs(tmp_path, 0, 1, 1 if back_to == "another attempt" else 2)
+    notes = former.notes()
+    if back_to in ("another attempt", "its own first item"):
+        former.add(boundary(1), 0.25, None, 100.0)
+        notes = former.notes()
+    own = SinkOutputs(tmp_path, 0, 1, 2)
+    own.resume(notes)
+    own.add(boundary(2), 0.5, None, 200.0)
+    began = first_item_at(own)
+    own.close()
+    again = outputs_of(_layout(sink()), tmp_path, 2, own)
+    assert isinstance(again, SinkOutputs)
+    if back_to != "nothing":
+        again.resume(notes)
+    again.add(boundary(2), 0.5, None, 300.0)
+    assert first_item_at(again) == began == (99.75 if back_to == "its own first item" else 199.5)
+    again.close()
+
+
 def first_item_at(outputs: SinkOutputs) -> float:
     """As the controller and the launcher hear it."""
     task = SimpleNamespace(metrics=dict, lost=0, missed=0, done=False, combines={})
