@@ -106,21 +106,26 @@ class EpochsFile:
     def _locked(self) -> int:
         """The open file, locked: who wrote before may not know yet that another does."""
         while True:
-            fd = self._open()
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            if _is_of(fd, self.path):  # else another has begun it anew while this one waited
-                return fd
+            is_new = self._fd is None
+            if self._fd is None:
+                self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            if _is_of(self._fd, self.path):
+                if is_new:
+                    self._begin_to_read(self._fd)
+                return self._fd
+            self.close()  # another incarnation has left out the oldest
+
+    def _begin_to_read(self, fd: int) -> None:
+        cut_torn_line(self.path)
+        if not os.fstat(fd).st_size:
+            append_whole(fd, HEADING.encode(), self.path)
+        self._read()
 
     def _open(self) -> int:
-        if self._fd is not None and not _is_of(self._fd, self.path):  # another incarnation has left out the oldest
-            self.close()
-        if self._fd is None:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-            cut_torn_line(self.path)
-            if not os.fstat(self._fd).st_size:
-                append_whole(self._fd, HEADING.encode(), self.path)
-            self._read()
-        return self._fd
+        fd = self._locked()
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        return fd
 
     def _read(self) -> None:
         whole = self.path.read_bytes()
@@ -142,7 +147,7 @@ class EpochsFile:
         before = Before(int(kept[0].split(",", 1)[0]) - 1, self.items - items, self._items_of_others)
         replace(self.path, "".join([heading, before.line, *kept]))
         self.close()
-        self._open()
+        self._locked()
 
 
 def file_name(name: str, index: int, sinks: int) -> str:

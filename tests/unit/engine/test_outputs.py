@@ -382,6 +382,29 @@ def test_what_another_announces_while_the_oldest_are_left_out_is_kept(
     assert (tail.epoch, tail.items) == (13, 13)
 
 
+def test_what_another_announces_while_the_file_is_opened_is_not_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opens it looks for a torn line at its end."""
+    path = tmp_path / "epochs.csv"
+    lines = [(epoch, f"{epoch},1,0.5,1.0\n") for epoch in (1, 2)]
+    former, ftruncate = EpochsFile(path), os.ftruncate
+    former.append(lines[:1])
+    with ThreadPoolExecutor(1) as pool:
+        announced: list[Future[None]] = []
+
+        def truncate_slowly(fd: int, size: int) -> None:
+            monkeypatch.undo()
+            announced.append(pool.submit(former.append, lines))
+            wait(announced, 0.2)
+            ftruncate(fd, size)
+
+        monkeypatch.setattr(os, "ftruncate", truncate_slowly)
+        EpochsFile(path)
+        announced[0].result(60)
+    assert path.read_text() == HEADING + "".join(line for _, line in lines)
+
+
 def test_two_that_announce_the_same_at_once_announce_it_once(tmp_path: Path) -> None:
     """As where one was replaced, by an incarnation or by a copy, and does not know it yet."""
     start = Barrier(2)
