@@ -33,6 +33,17 @@ class DealingSource(Dealer):
     def on_emit(self, port: Port, block: Block, cause: Block | None = None) -> None:
         self.deal(port, alternate(self._turns, self.keep(block)), block)
 
+    def deal(self, port: Port, to: WorkerId, block: Block) -> None:
+        """Send, at the latest once its link has room: nobody else computes on it, so to skip it would be to lose it."""
+        if self.participants.get(to) == port.incarnation(to) and port.is_up(to):
+            self.waiting.send(port, self.layout.data, to, block)
+        else:
+            port.count("skipped_blocks")
+
+    def on_worker_failed(self, port: Port, worker: WorkerId) -> Ready:
+        self.waiting.forget(worker)
+        return ()
+
 
 class DealingSink(Collector):
     """Closes an epoch when each block has come or its worker is gone."""

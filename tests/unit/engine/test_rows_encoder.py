@@ -271,3 +271,31 @@ def test_each_scheme_deals_a_row_its_own_way(options: Mapping[str, Any], data: i
     if parity:
         told = encoding.pieces()[-1].meta
         assert told["counts"] == [2, 2, 2] and told["of"] == 3 and told["window"] == 1
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_where_a_piece_is_sent_once_it_waits_for_a_link_that_is_full_by_bytes(encoding: Encoding, dies: bool) -> None:
+    send: Any = encoding.port.send
+
+    def fill_up(edge: Any, to: Any, block: Block, urgent: bool = False) -> bool:
+        """A link has no room behind its first piece."""
+        had_room: bool = send(edge, to, block)
+        encoding.port.heavy.add(to)
+        return had_room
+
+    encoding.port.send = fill_up  # type: ignore[method-assign]
+    assert encoding.row(1, pieces=12) and len(encoding.pieces()) == 6
+    encoding.port.send = send  # type: ignore[method-assign]
+    encoding.port.heavy.clear()
+    if dies:
+        encoding.port.kill(processor(4))
+        encoding.encoder.on_worker_failed(processor(4))
+        encoding.port.restart(processor(4))
+        encoding.encoder.on_worker_restored(processor(4))
+    encoding.encoder.flush()
+    first = [block.arrays[0][0, 0] for block in encoding.pieces()]
+    assert sorted(first) == [2.0 * i for i in range(12) if not (dies and i == 10)], "an incarnation that is over had it"
+    encoding.wake(LINGER_S)
+    (word,) = [b for _, b in encoding.port.sent_on(encoding.layout.punctuation) if "participants" in b.meta]
+    assert set(word.meta["participants"].values()) == {1}, "all are awaited"
+    assert "skipped_blocks" not in encoding.port.counts
