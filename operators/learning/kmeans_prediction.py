@@ -1,8 +1,10 @@
 """Assignment of items to the nearest of given centres, of which only the inner products are linear.
 
 |x - c|^2 = |x|^2 - 2 x.c + |c|^2. Over the centres |x|^2 is the same, so that the nearest centre has the largest
-x.c - |c|^2 / 2: x.c is linear in x, the constant and the choice of the largest come after. The distance itself needs
-|x|^2, which no linear part tells; so the sink cannot decode the inertia, and does not report it.
+x.c - |c|^2 / 2: x.c is linear in x, the constant and the choice of the largest come after. So has it, with m the mean
+of the centres, x.(c - m) - (c - m).(c + m) / 2: where centres are close together and far from 0, the first form is a
+difference of large numbers. The distance itself needs |x|^2, which no linear part tells; so the sink cannot decode the
+inertia, and does not report it.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ class NearestCentre(Prediction):
         centres = trained(self._given, "centres")["centres"]
         if centres.ndim != 2 or not len(centres):
             raise ConfigError(f"centres of shape {centres.shape}", "Give a matrix with a centre a row.")
-        self._offsets = -0.5 * np.square(centres).sum(axis=1)
-        return centres.T
+        mean = centres.mean(axis=0)
+        self._offsets = -0.5 * ((centres - mean) * (centres + mean)).sum(axis=1)
+        return (centres - mean).T
 
     def predict(self, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """One column: the index as a float."""

@@ -84,6 +84,19 @@ def test_the_nearest_centre_is_sklearns(items: np.ndarray) -> None:
     assert len(np.unique(rows)) == 8 and sink.metrics() == {"items": 3000.0}
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e8])
+def test_the_nearest_centre_is_found_far_from_0(items: np.ndarray, offset: float) -> None:
+    """Times and places are so: seconds since 1970, metres of a grid."""
+    features = items[:, 1:]
+    centres = features[:8] + offset
+    features = features + offset
+    processor = kmeans_prediction.NearestCentre(model=plain({"centres": centres}))
+    rows, _ = predictions_of(processor, np.column_stack([items[:, 0], features]))
+    distances = np.square(features[:, np.newaxis] - centres).sum(axis=2)
+    chosen = np.take_along_axis(distances, rows.astype(int), axis=1)[:, 0]
+    np.testing.assert_allclose(chosen, distances.min(axis=1), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh", "logistic"])
 def test_a_network_predicts_sklearns_probabilities(items: np.ndarray, activation: str) -> None:
     fitted = MLPClassifier(hidden_layer_sizes=(9,), activation=activation, max_iter=5, random_state=0)
