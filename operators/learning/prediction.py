@@ -59,7 +59,7 @@ class Prediction(Processor):
             )
         if context.label is None:
             self.measure = ""
-        self._outputs = weights.shape[1]
+        self._outputs, self._label = weights.shape[1], context.label_index
         self._map = on_columns(weights, context, label=bool(self.measure))
 
     def linear_weights(self, context: Context) -> np.ndarray:
@@ -76,7 +76,19 @@ class Prediction(Processor):
 
     def process_linear(self, items: np.ndarray) -> np.ndarray:
         """(rows, outputs), and the label where it is needed."""
-        return blockmath.linear_map(items, self._map)
+        linear = blockmath.linear_map(items, self._map)
+        if self._label is not None and not (are_finite := np.isfinite(linear[:, 0])).all():
+            self._part_from_labels(linear, items, ~are_finite, self._label)
+        return linear
+
+    def _part_from_labels(self, linear: np.ndarray, items: np.ndarray, rows: np.ndarray, label: int) -> None:
+        """Have no label of these rows that is NaN or infinite ruin predictions, nor such a feature the label: 0 times
+        it is NaN."""
+        unlabelled = np.array(items[rows], np.float64)
+        unlabelled[:, label] = 0.0
+        linear[rows] = blockmath.linear_map(unlabelled, self._map)
+        if self.measure:
+            linear[rows, self._outputs] = items[rows, label]
 
     def process_nonlinear(self, linear: np.ndarray, items: np.ndarray | None) -> Arrays:
         """Predictions and statistics; the items are not needed."""

@@ -147,6 +147,20 @@ def test_a_label_in_any_column_is_no_feature_and_may_be_missing(items: np.ndarra
     assert found[2][1].metrics() == {"items": 3000.0}
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_label_that_is_not_finite_is_no_feature_and_such_a_feature_no_label(items: np.ndarray, value: float) -> None:
+    """As kept rows have them: what is not known yet, say, is to be predicted."""
+    kept = items.copy()
+    kept[3::10, 0], kept[5::10, 4] = value, value
+    for make in (linear_prediction.LogisticRegression, linear_prediction.LinearRegression):
+        rows, _ = predictions_of(make(models=2), items)
+        processor = make(models=2)
+        found, _ = predictions_of(processor, kept)
+        is_touched = np.arange(len(items)) % 10 == 5
+        assert found[~is_touched].tobytes() == rows[~is_touched].tobytes()
+        assert processor.process_linear(kept)[:, -1].tobytes() == kept[:, 0].tobytes()
+
+
 def test_rows_are_handed_out_once_an_epoch(items: np.ndarray) -> None:
     processor, sink = opened(linear_prediction.LogisticRegression(models=1), Predictions(), context_of(items))
     for epoch, block in enumerate((items[:5], items[5:7]), start=1):
