@@ -78,17 +78,21 @@ def predict(model: Model, features: ArrayLike) -> np.ndarray:
 def evaluate(model: Model, items: np.ndarray, columns: Sequence[str], label: str | None) -> dict[str, float]:
     """Quality of a model on items it did not learn from: accuracy, r2 or inertia (mean squared distance), and items.
 
-    DataError when the items have another number of features than the model, or lack the label.
+    Of no items nothing but their number. DataError when the items have another number of features than the model, or lack the label.
     """
     features = items[:, [i for i, name in enumerate(columns) if name != label]]
     count = {"items": float(len(items))}
     if "centres" in model:
         _check_width(model["centres"].shape[1], features)
+        if not len(items):
+            return count
         return {"inertia": float(_squared_distances(model["centres"], features).min(axis=1).mean())} | count
     if label is None or label not in columns:
         raise DataError(f"the items have no label column {label!r} to judge the model by", "Name the label column.")
     truth = items[:, list(columns).index(label)]
     predicted = predict(model, features)
+    if not len(items):
+        return count
     if "classes" in model:
         return {"accuracy": float(np.mean(predicted == truth))} | count
     unexplained, total = np.square(truth - predicted).sum(), np.square(truth - truth.mean()).sum()

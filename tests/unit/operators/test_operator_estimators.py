@@ -192,6 +192,11 @@ def test_items_of_another_width_or_without_label_are_refused(model: dict[str, np
             estimators.evaluate(model, items, [f"c{i}" for i in range(29)], None)
 
 
+@pytest.mark.filterwarnings("error")
+def test_no_items_say_nothing_of_a_model(model: dict[str, np.ndarray], items: np.ndarray) -> None:
+    assert estimators.evaluate(model, items[:0], [f"c{i}" for i in range(29)], "c0") == {"items": 0.0}
+
+
 def test_a_wrong_name_and_a_missing_sklearn_are_said(
     model: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
