@@ -78,7 +78,8 @@ def predict(model: Model, features: ArrayLike) -> np.ndarray:
 def evaluate(model: Model, items: np.ndarray, columns: Sequence[str], label: str | None) -> dict[str, float]:
     """Quality of a model on items it did not learn from: accuracy, r2 or inertia (mean squared distance), and items.
 
-    Of no items nothing but their number. DataError when the items have another number of features than the model, or lack the label.
+    Of no items nothing but their number. DataError when the items have another number of features than the model, or
+    lack the label.
     """
     features = items[:, [i for i, name in enumerate(columns) if name != label]]
     count = {"items": float(len(items))}
