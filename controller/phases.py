@@ -87,8 +87,8 @@ class FailureReason(StrEnum):
 class EndReason(StrEnum):
     """The reason why a job failed."""
 
-    OPERATOR = "operator raised"
-    """A worker reported an error of its operator; a restart would raise it again."""
+    WORKER = "worker failed"
+    """A worker reported an error that a restart would raise again: its operator's, or one that it has met itself."""
     START_UP = "start-up deadline"
     """A worker's process did not become ready in time."""
     DEPLOYMENT = "deployment deadline"

@@ -84,7 +84,7 @@ class Pass(Moment):
     def _active(self) -> None:
         job = self.job
         self._observe()
-        if self._operator_failed():
+        if self._worker_failed():
             return
         job.hear_of_end()
         lost = self._new_losses()
@@ -144,13 +144,13 @@ class Pass(Moment):
                 job.detector.agent_gone(instance)
         recovery.fill_in_failures(self)
 
-    def _operator_failed(self) -> bool:
+    def _worker_failed(self) -> bool:
         for worker in self.job.tasks:
             row = self.job.row(worker)
             if row is not None and row.error:
                 log = f"{self.job.spec.run_dir}/logs/{worker}.log"
                 self.fail(
-                    EndReason.OPERATOR, f"{worker}: {row.error}", row.remedy or f"see {log}, then run the job again"
+                    EndReason.WORKER, f"{worker}: {row.error}", row.remedy or f"see {log}, then run the job again"
                 )
                 return True
         return False

@@ -221,7 +221,7 @@ def test_a_worker_that_dies_again_and_again_fails_the_job(cluster: Cluster) -> N
 def test_an_operator_error_fails_the_job_at_once(cluster: Cluster) -> None:
     cluster.start_both()
     cluster.submit(topology(toy={"processor.0": {"raises": "ValueError: bad row"}}))
-    with pytest.raises(JobFailed, match=r"operator raised: processor\.0: ValueError: bad row") as error:
+    with pytest.raises(JobFailed, match=r"worker failed: processor\.0: ValueError: bad row") as error:
         cluster.client.wait("toy", timeout_s=120)
     assert error.value.remedy == "mend the operator"
     status = cluster.status()

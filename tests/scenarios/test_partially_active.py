@@ -184,7 +184,7 @@ def test_an_operator_that_no_copy_computes_alike_ends_the_job(cluster: SharedClu
     assert ended.returncode == 1, ended.stderr
     (error,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert re.match(
-        r"error: job chains ended FAILED: operator raised: ((chain\.\d)(?:~1)?): copies of \2 differ: in window 1, \1 "
+        r"error: job chains ended FAILED: worker failed: ((chain\.\d)(?:~1)?): copies of \2 differ: in window 1, \1 "
         r"has put out to link\.\d something else than the other, first in block 1, items 1 to \d+ of the window$",
         error,
     ), error

@@ -44,3 +44,10 @@ def test_a_job_that_a_next_leader_goes_on_with_was_never_said_to_have_failed() -
     driver.confirm = True
     driver.hear(source_0={"error": ""})
     assert (told, driver.status["phase"]) == ("RUNNING", "RUNNING")
+
+
+def test_an_error_that_a_worker_met_itself_is_not_said_to_be_its_operators() -> None:
+    driver = running()
+    said = "no backup server has confirmed what source.0 saved for 30 s"
+    driver.hear(source_0={"error": said, "remedy": "start them again"})
+    assert (driver.status["error"], driver.status["remedy"]) == (f"worker failed: source.0: {said}", "start them again")
