@@ -69,6 +69,8 @@ class Session:
         self._leads: tuple[str, int | None] = ("", None)
         sinks = sum(job.topology.stages[stage].parallelism for stage in job.topology.sinks)
         self._committed = Committed(run_dir, sinks)
+        self._committed.refresh()
+        self._items_earlier = self._committed.items
         self._injector = Injector(job.faults, self._targets, Committed(run_dir, sinks), self._events)
         self._rate = Rate()
         self._drained = False
@@ -283,6 +285,7 @@ class Session:
             epochs=epochs,
             before=self._committed.before,
             earlier=earlier,
+            items_earlier=self._items_earlier,
             injected=self._injector.injected,
             not_injected=self._injector.not_injected,
             started_at=self._started_at,

@@ -67,6 +67,8 @@ class Facts:
     """The items of the input that a job has completed without."""
     before: Before = NOTHING_BEFORE
     """Totals of the epochs of which `epochs.csv` holds no lines any more."""
+    items_earlier: int | None = None
+    """The items that were committed when this attempt began; None where only the rows of `earlier` tell of them."""
     checkpoints: Sequence[Checkpoint] = ()
     """The checkpoints of all attempts, where the scheme makes any."""
     events: Iterable[Mapping[str, Any]] = ()
@@ -88,7 +90,9 @@ def compose(facts: Facts) -> dict[str, Any]:
     rows = [row for attempt in (*facts.earlier, facts.epochs) for row in attempt]
     items = facts.before.items + sum(row.items for row in rows)
     own = items - facts.before.items_of_others
-    items_now = own - sum(row.items for attempt in facts.earlier for row in attempt)
+    items_now = own - _items(facts.earlier)
+    if facts.items_earlier is not None:
+        items_now = items - max(facts.items_earlier, facts.before.items_of_others)
     first_emit, seconds = _span(facts, every)
     seconds += sum(_span_of_rows(attempt) for attempt in facts.earlier)
     bytes_sent = _by_edge(every, "bytes_sent")
@@ -130,6 +134,10 @@ def compose(facts: Facts) -> dict[str, Any]:
         "cpu_seconds": {worker: sum(_numbers(found, "cpu_seconds")) for worker, found in stats.items()},
         "environment": dict(facts.environment),
     }
+
+
+def _items(attempts: Sequence[Sequence[EpochRow]]) -> int:
+    return sum(row.items for attempt in attempts for row in attempt)
 
 
 def _replicas(facts: Facts, every: list[Stats]) -> dict[str, Any]:

@@ -190,6 +190,16 @@ def test_bytes_by_item_are_those_of_the_items_that_they_were_sent_for() -> None:
     assert summary(epochs=ROWS[60:], before=Before(60, 60_000, 60_000))["bytes_per_item"] == 1000 / 40_000
 
 
+def test_bytes_by_item_of_a_long_job_that_was_resumed_are_those_of_the_last_attempt() -> None:
+    """Its first 80 epochs are of the attempt before, and the lines of 60 of them are not kept."""
+    found = summary(epochs=ROWS[80:], earlier=[ROWS[60:80]], before=Before(60, 60_000), items_earlier=80_000)
+    assert found["bytes_per_item"] == 1000 / 20_000
+    begun = Before(60, 60_000, 60_000)
+    for earlier in (0, 60_000):
+        found = summary(epochs=ROWS[60:], before=begun, items_earlier=earlier)
+        assert found["bytes_per_item"] == 1000 / 40_000, "another job's items were sent by nobody of this one"
+
+
 def test_the_rate_of_a_long_job_that_was_resumed_is_of_the_epochs_whose_times_are_kept() -> None:
     """A second an epoch in two attempts, and the lines of the first 60 epochs are not kept."""
     found = summary(epochs=ROWS[80:], earlier=[ROWS[60:80]], before=Before(60, 60_000), status={"workers": {}})
