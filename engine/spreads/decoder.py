@@ -67,6 +67,8 @@ class SegmentDecoder:
         self._delivered = self._safe = 0
         self._told: tuple[int, int] = (0, 0)
         self._told_at = 0.0
+        self._untold: set[WorkerId] = set()
+        """Of the coded stage, those whose links had no room for the newest word of what is whole."""
 
     def on_block(self, edge: Edge, sender: WorkerId, block: Block) -> list[Block]:
         """A message of the segment came in; the blocks that have come through it now, in order."""
@@ -153,12 +155,19 @@ class SegmentDecoder:
 
     def say_whole(self) -> None:
         """Tell the coded stage what is whole."""
-        layout = self.segment.layout
-        for worker in layout.processors:
-            self.port.send(layout.feedback, worker, Block(Kind.FEEDBACK, self.whole))
+        self._untold = set(self.segment.layout.processors)
+        self._tell_stage()
+
+    def _tell_stage(self) -> None:
+        for worker in sorted(self._untold):
+            word = Block(Kind.FEEDBACK, self.whole)
+            if self.port.send(self.segment.layout.feedback, worker, word) or not self.port.is_up(worker):
+                self._untold.discard(worker)
 
     def flush(self) -> None:
-        """Ask what there was no room for."""
+        """Say and ask what there was no room for."""
+        if self._untold:
+            self._tell_stage()
         if self.half is not None:
             self.half.flush(self.port)
 

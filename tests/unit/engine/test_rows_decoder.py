@@ -326,6 +326,25 @@ def test_the_coded_stage_hears_of_rows_by_models_where_there_are_any() -> None:
         assert decoding.fed() == words
 
 
+def test_who_had_no_room_hears_later_of_the_newest_row() -> None:
+    decoding = begun(feedback=False)
+    decoding.port.clock = 1.0
+    full, down = processor(4), processor(2)
+    decoding.port.rooms[full] = 0
+    decoding.kill(down)
+    for row in (1, 2):
+        decoding.word(row, [], window_end(row, row, 0, 0))
+        decoding.wake(TELL_S)
+    decoding.port.sent.clear()
+    decoding.decoder.flush()
+    assert decoding.fed() == []
+    decoding.port.rooms[full] = 9
+    decoding.port.restart(down)
+    for _ in range(2):
+        decoding.decoder.flush()
+    assert decoding.fed() == [(4, 2, None)], "once; who was down then holds none of these rows"
+
+
 def test_a_model_says_which_rows_are_whole() -> None:
     decoding = begun()
     decoding.word(1, [], window_end(1, 1, 0, 0))
