@@ -62,16 +62,16 @@ def lines_of(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def joined(tables: Sequence[Columns]) -> dict[str, np.ndarray]:
-    """The rows of tables of the same columns, one table after the other."""
-    names = tables[0].keys() if tables else ()
-    return {name: np.concatenate([table[name] for table in tables]) for name in names}
+    """The rows of tables of the same columns, one table after the other; one without rows may have other columns."""
+    there = [table for table in tables if length_of(table)] or [max(tables, key=len, default={})]
+    return {name: np.concatenate([table[name] for table in there]) for name in there[0]}
 
 
 def of_tasks(tables: Sequence[Columns]) -> dict[str, np.ndarray]:
-    """The same, with a column `task` that names the task that each row is from; a task may have no columns."""
+    """The same, with a column `task` that names the task that each row is from."""
     if len(tables) == 1:
         return dict(tables[0])
-    return joined([{"task": np.full(length_of(table), task), **table} for task, table in enumerate(tables) if table])
+    return joined([{"task": np.full(length_of(table), task), **table} for task, table in enumerate(tables)])
 
 
 def length_of(columns: Columns) -> int:

@@ -154,6 +154,20 @@ def test_tasks_without_results_hide_no_other_tasks(lengths: tuple[int, int]) -> 
     assert plain_tables([{}, {}]) == {} == plain_tables([])
 
 
+@pytest.mark.parametrize("empty", [np.zeros(0), np.zeros((0, 0)), np.zeros((0, 3))])
+def test_a_task_without_rows_need_not_know_how_wide_they_are(empty: np.ndarray) -> None:
+    task = {"key": np.array([7, 8]), "x": np.array([[1, 2], [3, 4]])}
+    nothing = {"key": np.zeros(0, np.int64), "x": empty}
+    for results, number in (([nothing, task], 1), ([task, nothing], 0)):
+        found = plain_tables(results)["result"]
+        assert rows(found) == [(number, 7, 1, 2), (number, 8, 3, 4)]
+        assert found.columns["x1"].dtype == np.int64
+    assert len(plain_tables([nothing, nothing])["result"]) == 0
+    windows = [plain_columns(one) for one in (nothing, task, nothing)]
+    assert rows(DataflowOperator.whole("any", windows)) == [(7, 1, 2), (8, 3, 4)]
+    assert len(DataflowOperator.whole("any", windows[:1])) == 0 == len(DataflowOperator.whole("any", []))
+
+
 def test_results_that_only_some_tasks_have_are_tables_too() -> None:
     found = plain_tables([{"a": np.zeros(1), "b": np.zeros(1)}, {"b": np.ones(1), "c": np.ones(1)}])
     assert {name: table.columns["task"].tolist() for name, table in found.items()} == {"a": [0], "b": [0, 1], "c": [1]}
