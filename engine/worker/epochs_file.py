@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,25 +64,22 @@ class EpochsFile:
         self._fd: int | None = None
         self._size = self._lines = 0
         if path.exists():
-            self._open()
+            with self._locked():
+                pass
 
     def begin(self, before: Before) -> None:
         """Begin behind epochs that are in no file of this job, unless it has begun already."""
-        fd = self._open()
-        if before.epoch and not self.last:
-            append_whole(fd, before.line.encode(), self.path)
-            self._read()
+        with self._locked() as fd:
+            if before.epoch and not self.last:
+                append_whole(fd, before.line.encode(), self.path)
+                self._read()
 
     def append(self, entries: list[tuple[int, str]]) -> None:
         """Append the lines of epochs that are not there yet; one write, so that a reader never sees half of it."""
-        fd = self._locked()
-        try:
+        with self._locked() as fd:
             self._append(fd, entries)
             if self._lines > EPOCHS_MAX:
                 self._leave_out_oldest()
-        finally:
-            if self._fd is not None:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def _append(self, fd: int, entries: list[tuple[int, str]]) -> None:
         if os.fstat(fd).st_size != self._size:
@@ -94,8 +93,9 @@ class EpochsFile:
 
     def change_clock(self) -> None:
         """Say that `committed_at` is on another host's clock from here on."""
-        append_whole(self._open(), OTHER_CLOCK.encode(), self.path)
-        self._read()
+        with self._locked() as fd:
+            append_whole(fd, OTHER_CLOCK.encode(), self.path)
+            self._read()
 
     def close(self) -> None:
         """Close what is open."""
@@ -103,8 +103,16 @@ class EpochsFile:
             os.close(self._fd)
             self._fd = None
 
-    def _locked(self) -> int:
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
         """The open file, locked: who wrote before may not know yet that another does."""
+        try:
+            yield self._lock()
+        finally:
+            if self._fd is not None:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _lock(self) -> int:
         while True:
             is_new = self._fd is None
             if self._fd is None:
@@ -121,11 +129,6 @@ class EpochsFile:
         if not os.fstat(fd).st_size:
             append_whole(fd, HEADING.encode(), self.path)
         self._read()
-
-    def _open(self) -> int:
-        fd = self._locked()
-        fcntl.flock(fd, fcntl.LOCK_UN)
-        return fd
 
     def _read(self) -> None:
         whole = self.path.read_bytes()
@@ -147,7 +150,7 @@ class EpochsFile:
         before = Before(int(kept[0].split(",", 1)[0]) - 1, self.items - items, self._items_of_others)
         replace(self.path, "".join([heading, before.line, *kept]))
         self.close()
-        self._locked()
+        self._lock()
 
 
 def file_name(name: str, index: int, sinks: int) -> str:

@@ -16,7 +16,7 @@ import pytest
 from fake_port import processor, sink, source
 
 from riprap.codec.errors import DataError
-from riprap.codec.files import replace
+from riprap.codec.files import append_whole, replace
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.layout import Layout
 from riprap.engine.flow.port import Boundary
@@ -380,6 +380,31 @@ def test_what_another_announces_while_the_oldest_are_left_out_is_kept(
     tail = EpochTail(path)
     tail.refresh()
     assert (tail.epoch, tail.items) == (13, 13)
+
+
+def test_another_clock_is_told_though_the_oldest_are_left_out_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "epochs.csv"
+    lines = [(epoch, f"{epoch},1,0.5,1.0\n") for epoch in range(1, 12)]
+    former, own = EpochsFile(path), EpochsFile(path)
+    former.append(lines[:10])
+    own.append(lines[:10])
+    with ThreadPoolExecutor(1) as pool:
+        announced: list[Future[None]] = []
+
+        def append_slowly(fd: int, data: bytes, path: Path) -> None:
+            if not announced:
+                announced.append(pool.submit(former.append, lines))
+                wait(announced, 0.2)
+            append_whole(fd, data, path)
+
+        monkeypatch.setattr("riprap.engine.worker.epochs_file.EPOCHS_MAX", 10)
+        monkeypatch.setattr("riprap.engine.worker.epochs_file.append_whole", append_slowly)
+        own.change_clock()
+        announced[0].result(60)
+    told = path.read_text().splitlines()
+    assert told[1].startswith("# before") and told.index("# another clock") == len(told) - 2
 
 
 def test_what_another_announces_while_the_file_is_opened_is_not_cut_off(
