@@ -50,8 +50,16 @@ def _write_parquet(file: IO[bytes], columns: Columns) -> None:
     import pyarrow as arrow  # a start that other formats need not pay
     from pyarrow import parquet
 
-    types = [arrow.string() if column.dtype == object else None for column in columns.values()]
-    arrays = [arrow.array(np.ascontiguousarray(column), of) for column, of in zip(columns.values(), types, strict=True)]
+    def typed(column: np.ndarray) -> Any:
+        """An array of Arrow; of text where it has no type for these values (complex numbers, hours)."""
+        if column.dtype == object:
+            return arrow.array(column, arrow.string())
+        try:
+            return arrow.array(np.ascontiguousarray(column, column.dtype.newbyteorder("=")))
+        except arrow.ArrowNotImplementedError:
+            return arrow.array(map(str, column.tolist()), arrow.string())
+
+    arrays = [typed(column) for column in columns.values()]
     parquet.write_table(arrow.Table.from_arrays(arrays, names=list(columns)), file)
 
 

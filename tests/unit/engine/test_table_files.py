@@ -52,3 +52,19 @@ def test_the_same_rows_are_the_same_bytes(tmp_path: Path, format: str) -> None:
     for name in ("a", "b"):
         write_table(tmp_path / name, COLUMNS, format)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">i4", ">M8[s]"])
+def test_parquet_takes_numbers_of_either_order_of_bytes(tmp_path: Path, dtype: str) -> None:
+    write_table(tmp_path / "a.parquet", {"a": np.arange(3).astype(dtype)}, "parquet")
+    assert parquet.read_table(tmp_path / "a.parquet")["a"].to_numpy().tolist() == np.arange(3).astype(dtype).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["c16", "M8[h]", "m8[D]", "g"])
+def test_what_parquet_has_no_type_for_is_text_there_as_in_csv(tmp_path: Path, dtype: str) -> None:
+    columns = {"a": np.arange(3).astype(dtype)}
+    write_table(tmp_path / "a.parquet", columns, "parquet")
+    write_table(tmp_path / "a.csv", columns, "csv")
+    with (tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
+        _, *rows = csv.reader(file)
+    assert [[text] for text in parquet.read_table(tmp_path / "a.parquet")["a"].to_pylist()] == rows
