@@ -102,9 +102,11 @@ def plain_columns(arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def _parts(array: np.ndarray) -> dict[str, np.ndarray]:
-    """The columns of an array, by what stands behind its name."""
+    """The columns of an array, by what stands behind its name; bytes as text."""
     if array.dtype.names:
         return {f".{name}{part}": one for name in array.dtype.names for part, one in _parts(array[name]).items()}
+    if array.dtype.kind == "S":
+        return _parts(np.char.decode(array, "utf-8", "backslashreplace"))
     if array.ndim <= 1:
         return {"": np.atleast_1d(array)}
     flat = array.reshape(len(array), math.prod(array.shape[1:]))  # -1 would not do where there is no row

@@ -108,6 +108,12 @@ def test_results_of_ones_own_are_columns_where_they_have_one_length() -> None:
     assert DataflowOperator.tables([], Schema()) == {} == DataflowOperator.tables([{}], Schema())
 
 
+def test_bytes_of_ones_own_are_text() -> None:
+    words = np.array([b"ab", "é".encode(), b"\xff", b""])
+    (table,) = plain_tables([{"word": words, "count": np.arange(4)}]).values()
+    assert table.columns["word"].tolist() == ["ab", "é", "\\xff", ""]
+
+
 def test_columns_have_one_length() -> None:
     with pytest.raises(ValueError, match="one length"):
         Table({"a": np.zeros(2), "b": np.zeros(3)})
