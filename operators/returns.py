@@ -34,6 +34,7 @@ METRICS_BYTES_MAX = 12 * 1024
 """Of the names of all metrics and METRIC_BYTES for each: a worker's report of 32 KiB at most holds them, their names
 once more where they are combined, and other things."""
 METRIC_BYTES = 11  # a float64, and what the report puts around it and its name
+FORGOTTEN = "Is a `return` missing?"
 WORDS_MAX, ENTRIES_MAX = 60, 8
 """The longest text and list of a found value, in letters and entries, that is shown."""
 
@@ -269,9 +270,8 @@ def watermark(found: Any, before: int | None) -> int:
 def wrong(owner: Any, method: str, found: Any, expected: str, remedy: str = "", called: str = "") -> WrongReturn:
     """The error of a method that returned something else than expected; `called` are its arguments, "(0, 10)" say."""
     kind = type(owner)
-    return WrongReturn(
-        f"{kind.__name__}.{method}{called}", describe(found), expected, defined_at(kind, method), remedy or _hint(found)
-    )
+    remedy = remedy or (FORGOTTEN if found is None else "")
+    return WrongReturn(f"{kind.__name__}.{method}{called}", describe(found), expected, defined_at(kind, method), remedy)
 
 
 def defined_at(kind: type, method: str) -> str:
@@ -376,9 +376,9 @@ def _odd(found: Any, most: int) -> str:
 
 
 def _hint(found: Any) -> str:
-    """The remedy for the commonest slips; empty for others."""
+    """The remedy for the commonest slips of who should return a list of arrays; empty for others."""
     if found is None:
-        return "Is a `return` missing?"
+        return FORGOTTEN
     if isinstance(found, LISTS) and not all(map(_is_array, found)):
         return "Make an array of each entry: np.array(...)."
     if isinstance(found, LISTS) and not all(map(_is_carried, found)):

@@ -215,6 +215,23 @@ def test_a_wrong_return_names_method_value_and_line(
     assert refused.value.remedy.endswith((".", "?"))
 
 
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda: returns.schema(Anything((("a", "a"), None))),
+        lambda: returns.schema(Anything((("a",), "b"))),
+        lambda: returns.outputs(OWNER, ROWS.tolist(), None),
+        lambda: returns.values(Anything(), "item", [1.0], 3),
+        lambda: returns.parts(OWNER, "process_item", [None]),
+    ],
+)
+def test_only_who_should_return_arrays_is_told_to_make_arrays_of_entries(check: Callable[[], object]) -> None:
+    with pytest.raises(returns.WrongReturn, match=r"remedy: Correct what Anything\.\w+ returns\.$"):
+        check()
+    with pytest.raises(returns.WrongReturn, match="remedy: Make an array of each entry"):
+        returns.arrays(OWNER, "commit", [1.0])
+
+
 def test_what_is_right_passes_as_it_is() -> None:
     mixed = [ROWS[::2], np.asfortranarray(ROWS), np.array(True), np.zeros((0, 2), np.int8)]
     assert returns.result(OWNER, "process_data", mixed) is mixed
