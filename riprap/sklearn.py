@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,14 @@ class _Linear(BaseEstimator):
         self._take_over()
 
     def _operators(self, rows: np.ndarray) -> tuple[str, dict[str, Any]]:
-        """The module of the operators, and the options of its Model; ValueError for another loss."""
+        """The module of the operators, and the options of its Model; ValueError for another loss, or for what is no
+        number of rows or passes."""
         if self.loss not in self._losses:
             raise ValueError(f"loss is {self.loss!r}, expected one of {', '.join(self._losses)}")
+        for name in ("micro_batch", "max_iter"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} is {value!r}, expected a whole number from 1")
         rate = 1.0 / (1.0 + float(np.square(rows[:, 1:]).sum(axis=1).mean())) if self.eta0 is None else self.eta0
         return LOSSES[self.loss], {"learning_rate": rate, "l2": self.alpha, "intercept": self.fit_intercept}
 

@@ -78,6 +78,16 @@ def test_an_unknown_loss_is_refused(options: dict[str, Any]) -> None:
         RiprapSGDClassifier(**options).fit(X, Y)
 
 
+@pytest.mark.parametrize("estimator", [RiprapSGDClassifier, RiprapSGDRegressor])
+@pytest.mark.parametrize("name", ["micro_batch", "max_iter"])
+@pytest.mark.parametrize("value", [0, -5, 3.5, "many", True])
+def test_what_counts_is_a_whole_number_from_1(estimator: Any, name: str, value: Any) -> None:
+    """A negative one would train on nothing, and give a model of zeros."""
+    with pytest.raises(ValueError, match=rf"{name} is {value!r}, expected a whole number from 1"):
+        estimator(**{name: value}).fit(X, Y)
+    assert estimator(**{name: np.int64(3)}).fit(X, Y).coef_.any()
+
+
 def items() -> list[dict[str, float]]:
     return [dict(zip("abcd", row)) for row in X.tolist()]
 
