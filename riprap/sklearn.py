@@ -7,6 +7,7 @@ model.partial_fit(more_X, more_y)  # goes on in this process
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -140,12 +141,14 @@ class _Linear(BaseEstimator):
 
     # River's protocol: items are mappings of names to numbers, mini-batches are DataFrames
     def learn_one(self, x: Mapping[str, float], y: Any) -> None:
-        """River: learn one item, as a micro-batch of its own. KeyError when it lacks a feature of the first one."""
-        if not hasattr(self, "feature_names_in_"):
-            self.feature_names_in_, self.n_features_in_ = np.array(list(x), dtype=object), len(x)
-        labels = np.array([y])
+        """River: learn one item, as a micro-batch of its own. KeyError when it lacks a feature of the first one,
+        ValueError when a number is not finite."""
+        names = getattr(self, "feature_names_in_", np.array(list(x), dtype=object))
+        row, labels = _row(x, names), np.array([y])
         self._know(labels)
-        self._learn(self._row(x), self._targets(labels))
+        targets = self._targets(labels)
+        self.feature_names_in_, self.n_features_in_ = names, len(names)
+        self._learn(row, targets)
 
     def learn_many(self, X: Any, y: Any) -> None:
         """River: learn a DataFrame of items with a Series of labels; one micro-batch, or several large ones."""
@@ -157,7 +160,7 @@ class _Linear(BaseEstimator):
         """River: the prediction for one item; None before the first was learned."""
         if not hasattr(self, "n_iter_"):
             return None
-        return self._predicted(self._row(x) @ self._coefficients + self._intercept)[0].item()
+        return self._predicted(_row(x, self.feature_names_in_) @ self._coefficients + self._intercept)[0].item()
 
     def predict_many(self, X: Any) -> Any:
         """River: a Series of the predictions for a DataFrame's items."""
@@ -166,9 +169,6 @@ class _Linear(BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The prediction for each row (rows, features): a class, or a value."""
         return self._predicted(self._margins(X))
-
-    def _row(self, x: Mapping[str, float]) -> np.ndarray:
-        return np.array([[x[name] for name in self.feature_names_in_]], dtype=np.float64)
 
     def _know(self, labels: np.ndarray) -> None:
         """Take in the labels that there are, before the first are learned."""
@@ -315,10 +315,22 @@ class RiprapSGDRegressor(RegressorMixin, _Linear):
         return self._intercept
 
     def _targets(self, labels: np.ndarray) -> np.ndarray:
-        return labels.astype(np.float64)
+        values = labels.astype(np.float64)
+        if not np.isfinite(values).all():  # items come unchecked
+            raise ValueError(f"the value is {values[0]}, expected a finite number")
+        return values
 
     def _predicted(self, margins: np.ndarray) -> np.ndarray:
         return margins
+
+
+def _row(x: Mapping[str, float], names: np.ndarray) -> np.ndarray:
+    """An item as a matrix of one row; ValueError for a number that is not finite, which would ruin the model."""
+    row = np.array([[x[name] for name in names]], dtype=np.float64)
+    for name, value in zip(names, row[0].tolist()):
+        if not math.isfinite(value):
+            raise ValueError(f"{name} is {value}, expected a finite number")
+    return row
 
 
 def _within(labels: np.ndarray, classes: np.ndarray) -> bool:

@@ -114,6 +114,25 @@ def test_river_learns_mini_batches() -> None:
     assert (found == labels[300:]).mean() > 0.9
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_an_item_that_is_not_finite_leaves_the_model_as_it_is(odd: float) -> None:
+    model, fresh = RiprapSGDRegressor(), RiprapSGDRegressor()
+    with pytest.raises(ValueError, match="b is"):
+        fresh.learn_one({"a": 1.0, "b": odd}, 1.0)
+    for item, value in zip(items(), (X @ WEIGHTS).tolist()):
+        model.learn_one(item, value)
+    before = model.predict_one(items()[0])
+    with pytest.raises(ValueError, match=f"b is {odd}, expected a finite number"):
+        model.learn_one(items()[0] | {"b": odd}, 1.0)
+    with pytest.raises(ValueError, match=f"b is {odd}, expected a finite number"):
+        model.predict_one(items()[0] | {"b": odd})
+    with pytest.raises(ValueError, match=f"the value is {odd}, expected a finite number"):
+        model.learn_one(items()[0], odd)
+    assert model.predict_one(items()[0]) == before
+    fresh.learn_one({"c": 1.0}, 1.0)
+    assert fresh.feature_names_in_.tolist() == ["c"]
+
+
 def test_river_learns_values() -> None:
     model = RiprapSGDRegressor()
     for item, value in zip(items(), (X @ WEIGHTS).tolist()):
