@@ -143,7 +143,7 @@ class _Linear(BaseEstimator):
     def learn_one(self, x: Mapping[str, float], y: Any) -> None:
         """River: learn one item, as a micro-batch of its own. KeyError when it lacks a feature of the first one,
         ValueError when a number is not finite."""
-        names = getattr(self, "feature_names_in_", np.array(list(x), dtype=object))
+        names = self._names(x)
         row, labels = _row(x, names), np.array([y])
         self._know(labels)
         targets = self._targets(labels)
@@ -160,7 +160,7 @@ class _Linear(BaseEstimator):
         """River: the prediction for one item; None before the first was learned."""
         if not hasattr(self, "n_iter_"):
             return None
-        return self._predicted(_row(x, self.feature_names_in_) @ self._coefficients + self._intercept)[0].item()
+        return self._predicted(_row(x, self._names(x)) @ self._coefficients + self._intercept)[0].item()
 
     def predict_many(self, X: Any) -> Any:
         """River: a Series of the predictions for a DataFrame's items."""
@@ -169,6 +169,15 @@ class _Linear(BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The prediction for each row (rows, features): a class, or a value."""
         return self._predicted(self._margins(X))
+
+    def _names(self, x: Mapping[str, float]) -> np.ndarray:
+        """The features in their order: this item's where none were named before. ValueError where it has another
+        number of them than the rows that were learned."""
+        if hasattr(self, "feature_names_in_"):
+            return self.feature_names_in_
+        if len(x) != getattr(self, "n_features_in_", len(x)):
+            raise ValueError(f"the item has {len(x)} features, the model {self.n_features_in_}")
+        return np.array(list(x), dtype=object)
 
     def _know(self, labels: np.ndarray) -> None:
         """Take in the labels that there are, before the first are learned."""

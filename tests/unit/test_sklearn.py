@@ -133,6 +133,19 @@ def test_an_item_that_is_not_finite_leaves_the_model_as_it_is(odd: float) -> Non
     assert fresh.feature_names_in_.tolist() == ["c"]
 
 
+def test_items_follow_rows_without_names() -> None:
+    """Such rows name no features: the first item does, in its order."""
+    model = RiprapSGDRegressor(max_iter=300).fit(X, X @ WEIGHTS)
+    assert model.predict_one(items()[0]) == model.predict(X[:1])[0]
+    with pytest.raises(ValueError, match="the item has 2 features, the model 4"):
+        model.predict_one({"a": 1.0, "b": 2.0})
+    with pytest.raises(ValueError, match="the item has 2 features, the model 4"):
+        model.learn_one({"a": 1.0, "b": 2.0}, 1.0)
+    assert model.predict(X[:1])[0] == pytest.approx(X[0] @ WEIGHTS, abs=0.02)
+    model.learn_one(items()[0], X[0] @ WEIGHTS)
+    assert model.feature_names_in_.tolist() == list("abcd") and model.n_features_in_ == 4
+
+
 def test_river_learns_values() -> None:
     model = RiprapSGDRegressor()
     for item, value in zip(items(), (X @ WEIGHTS).tolist()):
