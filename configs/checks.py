@@ -49,12 +49,20 @@ def check_parts(parts: Parts) -> Iterator[Problem]:
 
 def check_inputs(parts: Parts) -> Iterator[Problem]:
     """Inputs that are not there, and a storage that cannot be, on this host."""
-    yield from _check_storage(parts.backup)
-    if parts.input:
-        yield from _check_section(parts.input, ("input", "path"))
-    for name, stage in parts.stages.items():
-        if stage.input is not None:
-            yield from _check_section(stage.input, ("stages", name, "input", "path"))
+    yield from _looked_at(_check_storage(parts.backup), ("backup", "storage"))
+    inputs: dict[FieldPath, Input | None] = {("input", "path"): parts.input}
+    inputs |= {("stages", name, "input", "path"): stage.input for name, stage in parts.stages.items()}
+    for at, section in inputs.items():
+        if section is not None:
+            yield from _looked_at(_check_section(section, at), at)
+
+
+def _looked_at(problems: Iterator[Problem], at: FieldPath) -> Iterator[Problem]:
+    """The problems of a path; one where the system does not let us look there."""
+    try:
+        yield from problems
+    except OSError as error:
+        yield Problem(at, f"{error.filename}: {error.strerror}", "a path that you may look at")
 
 
 def _check_section(section: Input, at: FieldPath) -> Iterator[Problem]:

@@ -167,6 +167,25 @@ def test_a_storage_that_is_a_file_is_refused(write: Write, tmp_path: Path, below
     assert load(write(), [f"backup.storage={tmp_path}{below}"]).backup.storage == f"{tmp_path}{below}"
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("input.path", "{path}"),
+        ("input", "{{path: {path}, follow: true}}"),
+        ("stages.source.input", "{{path: {path}}}"),
+        ("backup.storage", "{path}"),
+    ],
+)
+def test_a_path_that_the_system_does_not_take_is_a_problem_of_its_line(write: Write, field: str, value: str) -> None:
+    """As that of a directory below another user's: it can neither be found nor be missed."""
+    path = "ü" * 200
+    with pytest.raises(
+        ConfigError, match=rf"{field}[a-z.]*: .*{path}.*: File name too long; expected a path"
+    ) as caught:
+        load(write(), [f"{field}={value.format(path=path)}"])
+    assert caught.value.exit_code == 2
+
+
 def test_a_job_of_no_stages_is_refused_as_such(write: Write) -> None:
     path = write()
     with pytest.raises(ConfigError, match=r"stages: is empty; expected the operators of the job"):
