@@ -141,7 +141,11 @@ def _chunk(data: Any, label: str, columns: tuple[str, ...] | None) -> _Chunk:
     if _is_table(data):
         import pyarrow as pa
 
-        table = pa.table(data.reset_index(drop=True) if hasattr(data, "reset_index") else data)
+        try:
+            table = pa.table(data.reset_index(drop=True) if hasattr(data, "reset_index") else data)
+        except (TypeError, ValueError) as error:
+            why = "; ".join(map(str, error.args))
+            raise DataError(f"a {type(data).__name__} cannot be read as a table: {why}", PREPARE) from error
         _refuse_text(table.schema)
         return _Chunk(tuple(table.column_names), table.num_rows, table)
     features, labels = data if isinstance(data, tuple) else (data, None)

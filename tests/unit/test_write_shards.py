@@ -83,6 +83,10 @@ def test_memory_is_that_of_a_shard_however_many_chunks(tmp_path: Path) -> None:
 
 CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "text": (pandas.DataFrame({"a": ["x"], "b": [1], "c": ["z"]}), {"label": "b"}, r"column a \(.*string\), c \("),
+    "mixed": (pandas.DataFrame({"a": [1, "x"], "y": [0, 1]}), {"label": "y"}, "DataFrame .* failed for column a"),
+    "doubled": (pandas.DataFrame([[1, 2]], columns=["a", "a"]), {"label": "a"}, "DataFrame .*: Duplicate column names"),
+    "sparse": (pandas.DataFrame.sparse.from_spmatrix(sparse.eye(2)), {"label": [0, 1]}, "DataFrame .*: Sparse pandas"),
+    "a series": (pandas.Series([1.0, 2.0]), {}, "a Series cannot be read as a table"),
     "no label": (pandas.DataFrame(TABLE), {"label": "z"}, "no column 'z' for the label, but a, y, b"),
     "one dimension": (np.ones(3), {}, r"shape \(3,\); expected numbers, rows x features"),
     "objects": (np.array([["a"]]), {}, "expected numbers"),
