@@ -147,6 +147,11 @@ def _chunk(data: Any, label: str, columns: tuple[str, ...] | None) -> _Chunk:
             why = "; ".join(map(str, error.args))
             raise DataError(f"a {type(data).__name__} cannot be read as a table: {why}", PREPARE) from error
         _refuse_text(table.schema)
+        if columns is not None:
+            named = ", ".join(map(str, columns))
+            raise DataError(
+                f"columns names {named}; a table has names of its own", "leave columns out; choose them in the table"
+            )
         return _Chunk(tuple(table.column_names), table.num_rows, table)
     features, labels = data if isinstance(data, tuple) else (data, None)
     if _is_table(features):

@@ -92,6 +92,11 @@ CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "objects": (np.array([["a"]]), {}, "expected numbers"),
     "labels": (X, {"label": Y[:4]}, r"shape \(4,\); expected 10 numbers"),
     "names": ((X, Y), {"columns": ["a"]}, "columns names 1; the matrix has 3"),
+    "names of a table": (
+        pandas.DataFrame(TABLE),
+        {"label": "y", "columns": ["a", "y"]},
+        "columns names a, y; a table has names of its own",
+    ),
     "chunks that differ": ([(X, Y), (X[:, :2], Y)], {}, "chunk 1 has the columns label, x1, x2; the first"),
     "no chunk": (iter([]), {}, "has no rows"),
     "no rows": ((X[:0], Y[:0]), {}, "has no rows"),
