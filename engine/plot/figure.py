@@ -8,12 +8,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from riprap.codec.errors import ConfigError
 from riprap.codec.files import replace
 from riprap.engine.plot.series import Series, read_series
 
 FORMATS = ("png", "svg")
 SIZE = (10.0, 11.0)
+DRAWN_MAX = 1e300
+"""The largest metric that is drawn: matplotlib has no axis for the span of those that are all but infinite."""
 COPIED, SHARED, FAILURE = "#1f77b4", "#aec7e8", "#d62728"
 
 
@@ -55,7 +59,8 @@ def _draw_metrics(axes: Any, series: Series) -> None:
     axes.set_xlabel("items")
     axes.set_ylabel("metrics")
     for name, (items, values) in series.metrics.items():
-        axes.plot(items, values, marker="." if len(items) < 50 else None, label=name, gid=name)
+        drawn = np.where(np.abs(values) < DRAWN_MAX, values, np.nan)
+        axes.plot(items, drawn, marker="." if len(items) < 50 else None, label=name, gid=name)
     if series.metrics:
         axes.legend(fontsize="small")
     else:

@@ -57,6 +57,15 @@ def test_metrics_are_drawn_over_items_each_epoch_once(tmp_path: Path) -> None:
     assert [text.get_text() for text in metrics.get_legend().get_texts()] == ["loss", "accuracy"]
 
 
+@pytest.mark.parametrize("worst", [1.7e308, -1.7e308])
+def test_a_loss_that_is_all_but_infinite_is_left_out(tmp_path: Path, worst: float) -> None:
+    """As that of a model that diverges: no axis can be made for it, and it would flatten all before it."""
+    notes = f"2,200,loss,0.5\n4,400,loss,1e6\n6,600,loss,{worst}\n8,800,loss,inf\n"
+    (write_run(tmp_path) / "metrics.csv").write_text("epoch,items,metric,value\n" + notes)
+    (loss,) = artists(draw(tmp_path, tmp_path / "plot.png").axes[0], "loss")
+    np.testing.assert_array_equal(loss.get_ydata(), [0.5, 1e6, math.nan, math.nan])
+
+
 @pytest.mark.parametrize("torn", ["9,900,loss,", "9,900,loss,-", "9,900,loss,0.1"])
 def test_a_line_that_is_being_written_is_left_out(tmp_path: Path, torn: str) -> None:
     (write_run(tmp_path) / "metrics.csv").write_text(f"epoch,items,metric,value\n8,800,loss,0.125\n{torn}")
