@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 
 from riprap.configs.coded_stages import stage_scheme_problems
 from riprap.configs.problems import FieldPath, Problem, one_of, shown, suggestion
@@ -71,7 +72,7 @@ def _check_section(section: Input, at: FieldPath) -> Iterator[Problem]:
     if not section.follow:
         yield from check_input(section.path, at)
     elif not Path(section.path).exists():
-        wrong, fix = f"there is no {section.path}", f"touch {section.path}, or make the directory"
+        wrong, fix = f"there is no {section.path}", f"touch {quote(section.path)}, or make the directory"
         yield Problem(at, wrong, "the text file, or directory, to follow", fix)
 
 
@@ -115,15 +116,15 @@ def check_input(path: str, at: FieldPath = ("input", "path")) -> Iterator[Proble
 
 def _prep_command(directory: Path) -> str:
     split = directory.name in ("train", "test")
-    out = directory.parent if split else directory
+    whole, out = quote(str(directory)), quote(str(directory.parent if split else directory))
     holdout = " --holdout 0.1" if split else ""
     name = str(directory).lower()
     if any(word in name for word in ("edges", "graph", "ratings")):
-        return f"riprap prep graph FILES --out {directory}"
+        return f"riprap prep graph FILES --out {whole}"
     if any(word in name for word in ("words", "text", "books", "lines")):
-        return f"riprap prep text FILES --out {directory}"
+        return f"riprap prep text FILES --out {whole}"
     if any(word in name for word in ("packets", "cities", "pcap", "caida")):
-        return f"riprap prep packets FILES --out {directory}"
+        return f"riprap prep packets FILES --out {whole}"
     if "kdd12" in name:
         return f"riprap prep kdd12 training.txt --out {out}{holdout}"
     return f"riprap prep higgs HIGGS.csv.gz --out {out}{holdout}"

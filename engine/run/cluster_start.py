@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from riprap.codec.errors import ConfigError
@@ -92,7 +93,7 @@ def submit_again(
         why = job.unprotected or ("" if servers else "it was submitted without a backup server")
         why = "the job was forgotten, and with it its backups" if attempts.forgotten else why
         if any(before) and why:
-            refuse_to_resume(run_dir, why, f"submit it anew: riprap submit {run_dir / TOPOLOGY}")
+            refuse_to_resume(run_dir, why, f"submit it anew: riprap submit {quote(str(run_dir / TOPOLOGY))}")
         return ClusterStart(job, run_dir, attempts.begin(before, servers, identity_of(job)), servers)
 
 

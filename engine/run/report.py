@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def _lines(summary: Mapping[str, Any], run_dir: Path) -> Iterator[tuple[str, str
         yield "output", f"{file['rows']:,} rows  {file.get('path', '')}"
     yield "traces", str(run_dir)
     if summary["completed"]:
-        yield "results", f"riprap show {run_dir}"
+        yield "results", shlex.join(["riprap", "show", str(run_dir)])
 
 
 def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from riprap.codec.errors import ConfigError
@@ -152,7 +153,7 @@ def _check_can_go_on(job: CheckedJob, run_dir: Path, attempts: Attempts) -> None
     if not why and folders and not any(Path(folder).is_dir() for folder in folders):
         why = f"the backup storage is gone: {', '.join(folders)}"
     if why:
-        refuse_to_resume(run_dir, why, f"run it from the start: riprap run {run_dir / TOPOLOGY}")
+        refuse_to_resume(run_dir, why, f"run it from the start: riprap run {quote(str(run_dir / TOPOLOGY))}")
 
 
 def refuse_to_resume(run_dir: Path, why: str, remedy: str) -> None:

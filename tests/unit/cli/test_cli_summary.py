@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -323,6 +324,12 @@ def test_the_report_says_what_matters(tmp_path: Any) -> None:
     for words in ("100,000 in 100.00 s", "processor.1#1 kill: detected after 5.0 ms", "500 items", "LOST", "abababab"):
         assert words in text
     assert "NOT completed" in report(compose(Facts("trial", "none", {}, [])), tmp_path)
+
+
+def test_the_command_that_shows_the_results_can_be_copied(tmp_path: Any) -> None:
+    done = summary() | {"completed": True}
+    (line,) = (line for line in report(done, tmp_path / "my runs").splitlines() if line.startswith("results"))
+    assert shlex.split(line) == ["results", "riprap", "show", str(tmp_path / "my runs")]
 
 
 def test_a_job_that_goes_on_in_place_says_what_its_windows_lack(tmp_path: Any) -> None:

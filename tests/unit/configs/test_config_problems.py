@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -184,6 +185,19 @@ def test_a_path_that_the_system_does_not_take_is_a_problem_of_its_line(write: Wr
     ) as caught:
         load(write(), [f"{field}={value.format(path=path)}"])
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["my data", "my data/train", "my edges", "my words", "my pcap", "my kdd12/train"])
+def test_the_command_that_makes_an_input_can_be_copied(write: Write, name: str) -> None:
+    with pytest.raises(ConfigError, match="remedy: make one with: riprap prep") as caught:
+        load(write(), [f"input.path={name}"])
+    words = shlex.split(caught.value.remedy)
+    assert words[words.index("--out") + 1] == name.removesuffix("/train")
+
+
+def test_a_file_to_follow_can_be_made_by_the_command_that_is_told(write: Write) -> None:
+    with pytest.raises(ConfigError, match="remedy: touch 'my log', or make the directory"):
+        load(write(), ["input={path: my log, follow: true}"])
 
 
 def test_a_job_of_no_stages_is_refused_as_such(write: Write) -> None:
