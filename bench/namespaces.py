@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -48,6 +49,27 @@ class Hosts:
     def link(self, host: int, state: str) -> None:
         """Set a host's link "up" or "down", as if its cable were pulled."""
         _ip("link", "set", f"v{host}", state)
+
+    @contextlib.contextmanager
+    def cut(self, host: int, other: int) -> Iterator[None]:
+        """Have nothing arrive that two hosts send to each other; what others send does."""
+        ways = [(host, other), (other, host)]
+        for sender, receiver in ways:  # there is nobody of that hardware address
+            nobody = ["lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "eth0"]
+            _ip("-n", self.name(sender), "neigh", "replace", self.address(receiver), *nobody)
+        try:
+            yield
+        finally:
+            for sender, receiver in ways:
+                _ip("-n", self.name(sender), "neigh", "del", self.address(receiver), "dev", "eth0")
+
+    def connections(self, host: int, other: int) -> set[str]:
+        """The TCP connections from a host to another, by their ports, as far as the first knows."""
+        words = ("ss", "-Htn", "state", "established", "dst", self.address(other))
+        told = subprocess.run(
+            ["ip", "netns", "exec", self.name(host), *words], capture_output=True, text=True, check=True
+        )
+        return {" ".join(line.split()[2:4]) for line in told.stdout.splitlines()}
 
     def reshape(self, host: int, rate_mbit: int) -> None:
         """Limit the link of one host anew, in both directions; it must be limited already."""

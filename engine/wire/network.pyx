@@ -24,11 +24,11 @@ from riprap.engine.wire._pump cimport (
     pump_destroy, pump_new, pump_offer, pump_poll, pump_start, pump_stop, pump_unstall,
 )
 from riprap.engine.wire._zmq cimport (
-    ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_CURVE_PUBLICKEY, ZMQ_CURVE_SECRETKEY, ZMQ_CURVE_SERVER,
-    ZMQ_CURVE_SERVERKEY, ZMQ_DEALER, ZMQ_HANDSHAKE_IVL, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE, ZMQ_RCVHWM,
-    ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_HANDOVER, ZMQ_ROUTER_MANDATORY, ZMQ_ROUTING_ID,
-    ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE, ZMQ_TCP_KEEPALIVE_INTVL, libzmq,
-    raise_zmq_error,
+    ZMQ_CONNECT_TIMEOUT, ZMQ_CTX_IO_THREADS, ZMQ_CTX_MAX_SOCKETS, ZMQ_CURVE_PUBLICKEY, ZMQ_CURVE_SECRETKEY,
+    ZMQ_CURVE_SERVER, ZMQ_CURVE_SERVERKEY, ZMQ_DEALER, ZMQ_HANDSHAKE_IVL, ZMQ_LAST_ENDPOINT, ZMQ_LINGER, ZMQ_MAXMSGSIZE,
+    ZMQ_RCVHWM, ZMQ_RECONNECT_IVL, ZMQ_RECONNECT_IVL_MAX, ZMQ_ROUTER, ZMQ_ROUTER_HANDOVER, ZMQ_ROUTER_MANDATORY,
+    ZMQ_ROUTING_ID, ZMQ_SNDHWM, ZMQ_TCP_KEEPALIVE, ZMQ_TCP_KEEPALIVE_CNT, ZMQ_TCP_KEEPALIVE_IDLE,
+    ZMQ_TCP_KEEPALIVE_INTVL, ZMQ_TCP_MAXRT, libzmq, raise_zmq_error,
 )
 from riprap.engine.wire.arena cimport Arena
 from riprap.engine.wire.channel cimport Channel, End, channel_ready
@@ -63,6 +63,9 @@ cdef enum:
     KEEPALIVE_IDLE_S = 10
     KEEPALIVE_INTERVAL_S = 5
     KEEPALIVE_PROBES = 3
+    # A connection whose peer's host acknowledges nothing for so long is made anew. TCP by itself would try ever more
+    # seldom: once a cut has healed, for about as long again as that lasted. A slow link acknowledges all the same.
+    UNHEARD_MS = 3000
     HANDSHAKE_MS = 10000  # who connects and then says nothing is dropped after this; our own may be starved for long
     KEY_CHARACTERS = 40  # of Z85
 
@@ -180,6 +183,7 @@ cdef class Network:
         set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S)
         set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S)
         set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES)
+        set_int(socket, ZMQ_TCP_MAXRT, UNHEARD_MS)
         return socket
 
     cdef int _check_open(self) except -1:
@@ -262,6 +266,7 @@ cdef class Network:
             set_int(command.socket, ZMQ_RCVHWM, 0)
             set_int(command.socket, ZMQ_RECONNECT_IVL, RECONNECT_MS_MIN)
             set_int(command.socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX)
+            set_int(command.socket, ZMQ_CONNECT_TIMEOUT, UNHEARD_MS)
             libzmq.setsockopt(command.socket, ZMQ_ROUTING_ID, PyBytes_AS_STRING(identity), size)
             if self.secret_key is not None:
                 set_key(command.socket, ZMQ_CURVE_PUBLICKEY, self.public_key)

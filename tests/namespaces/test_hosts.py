@@ -138,6 +138,21 @@ def test_a_host_that_is_cut_off_is_replaced_and_fenced(folder: Path, cluster: Ho
     assert summary["model"]["sha256"] == on_one_host
 
 
+def test_two_workers_that_are_cut_off_from_each_other_connect_anew(
+    folder: Path, cluster: HostsCluster, on_one_host: str
+) -> None:
+    """Longer than 2 s: so long TCP may try to deliver what nobody acknowledges."""
+    name, out, running = started(cluster, folder)
+    worker, sink = host_of(running, with_data(out)), host_of(running, "sink.0")
+    before = cluster.hosts.connections(worker, sink)
+    assert before
+    with cluster.hosts.cut(worker, sink):
+        await_that(lambda: not before <= cluster.hosts.connections(worker, sink), 30, lambda: f"tries on: {before}")
+    summary = finished(cluster, folder, name, out)
+    assert summary["model"]["sha256"] == on_one_host
+    assert summary["items"] == ITEMS and summary["failures"] == []
+
+
 def test_a_killed_agent_takes_its_worker_along_and_another_host_takes_over(
     folder: Path, cluster: HostsCluster, on_one_host: str
 ) -> None:
