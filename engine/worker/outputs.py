@@ -121,7 +121,9 @@ class SinkOutputs:
         self.cut(notes["rows"])
         self._left_out = notes["left_out"]
         if notes["clock"] != CLOCK:
-            self._epochs.change_clock()
+            self.change_clock()
+            now = time.monotonic()  # nobody could read any of it before
+            self._pending = [(epoch, f"{line.rpartition(',')[0]},{now:.6f}\n") for epoch, line in self._pending]
         elif notes.get("attempt") == self._attempt:  # one that is resumed begins with its own first item
             self.opened_at = notes["opened_at"] or self.opened_at
 

@@ -90,6 +90,25 @@ def test_what_two_lives_know_to_be_durable_is_announced_once(tmp_path: Path, fir
     assert announced(tmp_path) == [1, 2, 3, 4] and new.accounted == 12
 
 
+def test_below_another_clock_stand_moments_of_that_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of epochs that the former host committed, and had no time to announce."""
+    first = SinkOutputs(tmp_path, 0, 1)
+    first.add(boundary(1), 0.5, None, 1_000_000.0)
+    first.durable(1)
+    first.add(boundary(2), 0.5, None, 1_000_001.0)
+    notes = first.notes()
+    monkeypatch.setattr("riprap.engine.worker.outputs.CLOCK", notes["clock"] + 1)
+    monkeypatch.setattr("riprap.engine.worker.outputs.time", SimpleNamespace(monotonic=lambda: 50.0))
+    second = SinkOutputs(tmp_path, 0, 1)
+    second.resume(notes)
+    second.durable(2)
+    second.add(boundary(3), 0.5, None, 51.0)
+    second.durable(3)
+    found = EpochTail(tmp_path / "epochs.csv").refresh()
+    assert [(row.epoch, row.clock[1], row.committed_at) for row in found] == [(1, 0, 1e6), (2, 1, 50.0), (3, 1, 51.0)]
+    assert [(row.items, row.latency_ms) for row in found] == [(3, 500.0)] * 3
+
+
 @pytest.mark.parametrize("resumed", [False, True])
 def test_the_first_item_is_that_of_this_attempt_at_the_job(tmp_path: Path, resumed: bool) -> None:
     """Of all incarnations in it: faults at `seconds=S` count from there."""
