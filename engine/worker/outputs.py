@@ -95,6 +95,7 @@ class SinkOutputs:
     def change_clock(self) -> None:
         """Say that the moments noted from here on are on another host's clock."""
         self._epochs.change_clock()
+        self._tentative.change_clock()
 
     def _items(self) -> int:
         """The items of all epochs that are committed, announced or not."""

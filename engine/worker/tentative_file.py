@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 from collections.abc import Sequence
@@ -29,6 +30,11 @@ class Shown(NamedTuple):
     """Of its last field, in bytes."""
     amended_at: float = 0.0
     """0 while it is not."""
+
+    @property
+    def wait_ms(self) -> float:
+        """Of an amended window; nan where it was shown by another clock."""
+        return (self.amended_at - self.shown_at) * 1000
 
 
 class TentativeFile:
@@ -72,16 +78,25 @@ class TentativeFile:
         write_all(self._open(), f"{at:.6f}".ljust(MOMENT).encode(), self.path, shown.place)
         self._shown[window] = shown._replace(amended_at=at)
 
+    def change_clock(self) -> None:
+        """Moments are on another host's clock from here on: windows not amended yet were shown at none of those."""
+        for window, shown in self._shown.items():
+            if not shown.amended_at and not math.isnan(shown.shown_at):
+                width = len(f"{shown.shown_at:.6f}")
+                write_all(self._open(), b"nan".ljust(width), self.path, shown.place - width - 1)
+                self._shown[window] = shown._replace(shown_at=math.nan)
+
     def stats(self) -> dict[str, Any]:
         """The sums of it, for the summary; empty where no window was shown."""
         if not self._shown:
             return {}
         every = self._shown.values()
         shares = [min(1.0, one.items / one.expected) for one in every if one.expected]
-        waits = [(one.amended_at - one.shown_at) * 1000 for one in every if one.amended_at]
+        amended = [one for one in every if one.amended_at]
+        waits = [one.wait_ms for one in amended if not math.isnan(one.wait_ms)]
         return {
             "windows": len(every),
-            "amended": len(waits),
+            "amended": len(amended),
             "completeness": statistics.fmean(shares) if shares else None,
             "amended_after_ms": {"median": statistics.median(waits), "max": max(waits)} if waits else None,
         }

@@ -96,6 +96,7 @@ def test_below_another_clock_stand_moments_of_that_clock(tmp_path: Path, monkeyp
     first.add(boundary(1), 0.5, None, 1_000_000.0)
     first.durable(1)
     first.add(boundary(2), 0.5, None, 1_000_001.0)
+    first.tentative(boundary(2), 0.5, ["b.0"], None)
     notes = first.notes()
     monkeypatch.setattr("riprap.engine.worker.outputs.CLOCK", notes["clock"] + 1)
     monkeypatch.setattr("riprap.engine.worker.outputs.time", SimpleNamespace(monotonic=lambda: 50.0))
@@ -107,6 +108,7 @@ def test_below_another_clock_stand_moments_of_that_clock(tmp_path: Path, monkeyp
     found = EpochTail(tmp_path / "epochs.csv").refresh()
     assert [(row.epoch, row.clock[1], row.committed_at) for row in found] == [(1, 0, 1e6), (2, 1, 50.0), (3, 1, 51.0)]
     assert [(row.items, row.latency_ms) for row in found] == [(3, 500.0)] * 3
+    assert (tmp_path / "tentative.csv").read_text().splitlines()[1].split(",")[6].strip() == "nan"
 
 
 @pytest.mark.parametrize("resumed", [False, True])

@@ -64,6 +64,34 @@ def test_the_next_incarnation_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "tentative.csv").read_text().startswith(HEADING)
 
 
+def test_moments_of_two_clocks_are_not_compared(tmp_path: Path) -> None:
+    """The next incarnation is on another host, and the one after it on that host too."""
+    before = opened(tmp_path)
+    for window in (3, 4, 5):
+        before.show(window, 50, 100, ["b.0"], 0.1, 1_000_000.0 + window)
+    before.amend(3, 1_000_004.0)
+    before.close()
+    moved = opened(tmp_path)
+    moved.change_clock()
+    moved.amend(4, 50.0)
+    moved.close()
+    file = opened(tmp_path)
+    file.amend(5, 51.0)
+    file.show(6, 50, 100, ["b.0"], 0.1, 52.0)
+    file.amend(6, 52.5)
+    for tells in (file, opened(tmp_path)):
+        told = tells.stats()
+        assert (told["windows"], told["amended"]) == (4, 4)
+        assert told["amended_after_ms"] == {"median": 750.0, "max": 1000.0}
+    found = [[field.strip() for field in line.split(",")][-2:] for line in lines(tmp_path)]
+    assert found == [
+        ["1000003.000000", "1000004.000000"],
+        ["nan", "50.000000"],
+        ["nan", "51.000000"],
+        ["52.000000", "52.500000"],
+    ]
+
+
 def test_rows_of_a_window_have_a_file(tmp_path: Path) -> None:
     file = opened(tmp_path)
     file.show(3, 50, 100, ["b.0"], 0.1, 7.0)
