@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from riprap.codec.blocks import NO_SEQ, Block, Kind
+from riprap.codec.blocks import NO_SEQ, Block
 from riprap.codec.clock import opened, opened_here
 from riprap.codec.ids import Incarnation, Seq, WorkerId
 from riprap.engine.flow.edges import Edge
@@ -63,9 +63,9 @@ class Entry:
 
 
 def on_our_clock(block: Block, now: float) -> None:
-    """Have a punctuation say by this host's clock when its window was opened: it may come from another host, or from
-    what a former incarnation saved there."""
-    if block.kind == Kind.PUNCTUATION:
+    """Have the end of a window, exact or tentative, say by this host's clock when that was opened: it may come from
+    another host, or from what a former incarnation saved there."""
+    if "opened_at" in block.meta:
         block.meta.update(opened(opened_here(block.meta, now), now))
 
 

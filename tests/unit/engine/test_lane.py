@@ -9,7 +9,9 @@ import pytest
 from dataflow_parts import DataflowPort, chain, layout_of, no_files
 
 from riprap.codec.blocks import Block, Key, Kind
+from riprap.codec.clock import CLOCK
 from riprap.codec.ids import Epoch
+from riprap.engine.flow.entry import on_our_clock
 from riprap.engine.flow.progress import At, TaskProgress
 from riprap.engine.schemes.parts.lane import Closed, Inflow, Lane
 from riprap.engine.schemes.parts.lane_outlet import LaneOutlet
@@ -91,6 +93,20 @@ def test_tentative_items_go_on_behind_the_exact_ones() -> None:
     one.inflows[A].waiting.extend([exact(9, 5, 10), tentative(5, 100, after=9), tentative_end(5, after=9, items=2)])
     one.inflows[B].waiting.extend([end(9, 5, 0)])
     assert closed(one) == [(5, 110, 2, ["z.0"])]
+
+
+def test_the_clock_of_another_host_is_left_out_of_the_latency_of_a_tentative_window() -> None:
+    one = lane()
+    shown = tentative_end(5)
+    shown.meta.update({"opened_at": 1e6, "opened_ago": 2.5, "clock": CLOCK + 1})
+    assert isinstance(one.port, DataflowPort)
+    one.port.clock = 100.0
+    on_our_clock(shown, one.port.now())
+    one.inflows[A].waiting.append(shown)
+    one.inflows[B].is_absent = True
+    assert isinstance(one.step(), Block)
+    done = one.step()
+    assert isinstance(done, Closed) and done.latency_s == 2.5
 
 
 def test_exact_items_of_a_window_that_was_taken_tentatively_come_too_late() -> None:
