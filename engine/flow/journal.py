@@ -41,6 +41,9 @@ class WindowJournal(Protocol):
     def resume(self, notes: Mapping[str, Any]) -> None:
         """Go on from what was noted."""
 
+    def change_clock(self) -> None:
+        """Moments are told by another clock from here on than by the former incarnation."""
+
     def cut(self, rows: int) -> None:
         """Only so many rows count of what a former incarnation put out; the rest comes once more."""
 

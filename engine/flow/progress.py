@@ -156,6 +156,8 @@ class TaskProgress:
     """Items that stay lost, by window, where they are counted: 0 for all windows that are closed."""
     turns: int = 0
     """Turns that were taken (turns.py), where they are counted."""
+    clock: int = CLOCK
+    """That of the host where it was saved."""
 
     @property
     def begun(self) -> int:
@@ -257,4 +259,5 @@ class TaskProgress:
             EventTimes.unpack(fields.get("times", ())),
             dict(fields.get("lost", ())),
             fields.get("turns", 0),
+            fields["clock"],
         )

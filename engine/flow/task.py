@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from riprap.codec.blocks import Block, Kind
+from riprap.codec.clock import CLOCK
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.engine.flow.answers import Answers
 from riprap.engine.flow.beginning import Beginning, keep_what_is_left
@@ -145,6 +146,8 @@ class Task:
         if self.reader is not None:
             self.reader.restore(items, self.progress, self.port.now())
         if self.journal is not None:
+            if self.progress.clock != CLOCK:
+                self.journal.change_clock()
             self.journal.cut(self.progress.rows)
             self.journal.durable(Epoch(self.scheme.announced))
         self._recovery = self.scheme.recoveries(len(self.progress.failures))

@@ -122,7 +122,6 @@ class SinkOutputs:
         self.cut(notes["rows"])
         self._left_out = notes["left_out"]
         if notes["clock"] != CLOCK:
-            self.change_clock()
             now = time.monotonic()  # nobody could read any of it before
             self._pending = [(epoch, f"{line.rpartition(',')[0]},{now:.6f}\n") for epoch, line in self._pending]
         elif notes.get("attempt") == self._attempt:  # one that is resumed begins with its own first item

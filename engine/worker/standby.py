@@ -110,7 +110,8 @@ class StandbyOutputs:
     def begin_to_write(self, is_other_clock: bool) -> None:
         """Write from now on, once all is closed here that is announced; `is_other_clock`: who wrote before had
         another."""
-        self.stands_by, self._is_other_clock = False, is_other_clock
+        self.stands_by = False
+        self._is_other_clock |= is_other_clock
         self._open_in_turn()
 
     def _open_in_turn(self) -> None:
@@ -193,6 +194,10 @@ class StandbyOutputs:
     def begin(self, epoch: int, items: int) -> None:
         """All up to this window was told by the job whose savepoint this one begins from."""
         self._begun, self._durable = (epoch, items), epoch
+
+    def change_clock(self) -> None:
+        """The former incarnation had another clock: it may be the one that wrote."""
+        self._is_other_clock = True
 
     def cut(self, rows: int) -> None:
         """A former incarnation has put out so many rows up to where this one begins."""

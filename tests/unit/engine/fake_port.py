@@ -153,6 +153,8 @@ class Silent:
 
     def resume(self, notes: Any) -> None: ...
 
+    def change_clock(self) -> None: ...
+
 
 def packed(
     edge: Edge, sender: WorkerId, block: Block, life: int = 1, job: str = JOB

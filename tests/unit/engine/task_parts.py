@@ -208,6 +208,8 @@ class Notebook:
         self.committed_: list[tuple[Boundary, float]] = []
         self.durable_: list[int] = []
         self.resumed: Any = None
+        self.clocks = 0
+        """Times that the clock has changed."""
 
     def committed(self, boundary: Boundary, latency_s: float, rows: np.ndarray | None) -> None:
         self.committed_.append((boundary, latency_s))
@@ -219,6 +221,9 @@ class Notebook:
     def durable(self, epoch: Epoch) -> None:
         if epoch > (self.durable_ or [0])[-1]:
             self.durable_.append(epoch)
+
+    def change_clock(self) -> None:
+        self.clocks += 1
 
     def cut(self, rows: int) -> None: ...
 

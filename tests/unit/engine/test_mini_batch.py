@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_port import items, processor, sink, source
-from task_parts import epoch_reader, hosted_task, processor_stage, staged
+from task_parts import Notebook, epoch_reader, hosted_task, processor_stage, staged
 
 from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch, Seq, fence_of, records_of
@@ -159,6 +159,20 @@ def test_a_state_is_saved_with_each_window_and_holds_the_models_of_all_pairs() -
     for _ in range(2):
         again.durable()
     assert [result for result in again.results() if result[0] == 3] == [(3, 0, 9.0 * TOTAL), (3, 1, 8.0 * TOTAL)]
+
+
+@pytest.mark.parametrize("clocks", [0, 1])
+def test_a_destination_whose_state_was_saved_by_another_clock_says_so(clocks: int) -> None:
+    pairs = Pairs()
+    pairs.give(1, 1)
+    pairs.end(2, 1)
+    pairs.durable()
+    ((epoch, meta, arrays),) = [saved[1:] for saved in pairs.port.saved if saved[0] == "state"]
+    meta["progress"]["clock"] += clocks
+    again, journal = Pairs(), Notebook()
+    again.task.journal = journal
+    again.task.restore(Block(Kind.DATA, epoch, arrays=arrays, meta=meta), [])
+    assert journal.clocks == clocks
 
 
 def test_what_was_saved_and_is_not_in_the_state_is_processed_again_and_nothing_twice() -> None:

@@ -102,6 +102,7 @@ def test_below_another_clock_stand_moments_of_that_clock(tmp_path: Path, monkeyp
     monkeypatch.setattr("riprap.engine.worker.outputs.time", SimpleNamespace(monotonic=lambda: 50.0))
     second = SinkOutputs(tmp_path, 0, 1)
     second.resume(notes)
+    second.change_clock()
     second.durable(2)
     second.add(boundary(3), 0.5, None, 51.0)
     second.durable(3)

@@ -150,6 +150,20 @@ def test_moments_are_told_apart_where_who_takes_over_has_another_clock(tmp_path:
     ]
 
 
+def test_who_wrote_and_begins_again_at_another_host_says_so(tmp_path: Path, copy: Make) -> None:
+    former = copy()
+    former.begin_to_write(False)
+    close(former, 1)
+    writer = copy()
+    writer.change_clock()
+    writer.cut(3)
+    writer.durable(1)
+    writer.begin_to_write(False)
+    close(writer, 2)
+    lines = (tmp_path / "epochs.csv").read_text().splitlines()[1:]
+    assert [line[:2] for line in lines] == ["1,", OTHER_CLOCK[:2], "2,"]
+
+
 def test_files_of_windows_are_held_too_as_they_were_when_they_were_written(tmp_path: Path, copy: Make) -> None:
     table = Output(str(tmp_path / "rows.{window}.csv"), "csv")
     writer, other = copy(), copy()
