@@ -371,6 +371,8 @@ class Barrier(Scheme):
 
     def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
         """We have sent what was heard of us, or the checkpoint is no consistent cut (ABS 4.2.1)."""
+        if self._repeats:
+            self._put_out_again(link)
         expected = self._expected.pop(link.key, None)
         if expected is not None and heard.at != expected:
             raise JobFailed(
@@ -378,6 +380,14 @@ class Barrier(Scheme):
                 f" of {link.joint.edge.name}, and {expected.number} and {expected.items} were sent",
                 "go back to an earlier checkpoint; this is a bug of Riprap, please report it",
             )
+
+    @staticmethod
+    def _put_out_again(link: OutletLink) -> None:
+        """Put out anew what is processed a second time: what comes again under a number may hold other items. What was
+        fed back is left out, and gets no number: a loop would take it for what comes next."""
+        if link.joint.feedback:
+            link.logged = link.muted
+        link.muted = {}
 
     @property
     def announced(self) -> int:
