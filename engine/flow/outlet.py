@@ -25,6 +25,10 @@ from riprap.operators.states.checks import Keys
 if TYPE_CHECKING:
     from riprap.engine.flow.port import Port  # whose package imports this module
 
+PLACES = 1 << 20
+"""Siblings that each item of a cause has room for. The names of all that a block makes are in order, in however many
+parts it is processed, and a new incarnation that goes on within a block gives the same names."""
+
 
 class Leave(Protocol):
     """The part of a scheme that is about what leaves (engine/flow/scheme.py)."""
@@ -71,13 +75,15 @@ class Outlet:
         """Takes what is fed back to a coded stage (engine/spreads/end.py)."""
         self._cause: tuple[LinkKey, int] = ((0, 0), 0)
         self._siblings: dict[LinkKey, int] = {}
+        self._before = -1
+        """The sibling before the first one."""
         self._dealt = 0
         self._stands_by: bool | None = None
         """As it was told last; None before a receiver has answered."""
 
-    def begin(self, epoch: Epoch, link: LinkKey, number: int) -> None:
-        """This block causes what is sent from now on."""
-        self.epoch, self._cause = epoch, (link, number)
+    def begin(self, epoch: Epoch, link: LinkKey, number: int, first: int = 0) -> None:
+        """This block, from its item `first` on, causes what is sent from now on."""
+        self.epoch, self._cause, self._before = epoch, (link, number), first * PLACES - 1
         self._siblings.clear()
         self._dealt = zlib.crc32(b"%d %d %d" % (*link, number))
 
@@ -193,7 +199,7 @@ class Outlet:
 
     def _put(self, link: OutletLink, block: Block) -> None:
         cause, number = self._cause
-        sibling = self._siblings.get(link.key, -1) + 1
+        sibling = self._siblings.get(link.key, self._before) + 1
         self._siblings[link.key] = sibling
         if (number, sibling) <= link.logged.get(cause, (-1, -1)):
             return
@@ -359,12 +365,10 @@ class Outlet:
 
     def mute_put_out(self, pending: Iterable[tuple[LinkKey, Block]]) -> None:
         """Of what was put back, causes that the restored state does not include come again, perhaps behind others than
-        before: what they made is there already. One of which the state includes a part is put out as it comes: what
-        the rest of it makes has the same name."""
-        in_part = {link for link, _ in self.progress.partial}
+        before: what they made is there already."""
         for key, block in pending:
             edge, task, number, _ = block.meta["cause"]
-            if number > self.progress.last_included((edge, task)) + ((edge, task) in in_part):
+            if number > self.progress.last_included((edge, task)):
                 self.links[key].mute(block)
 
     def put_back_logged(self, sent: Iterable[tuple[LinkKey, Block]]) -> None:

@@ -26,9 +26,9 @@ class OutletLink:
         """True when the present incarnation of the receiver has said how far it is."""
         self.came = At()
         """Up to where the receiver has heard the incarnations of this task before."""
-        self.muted: dict[LinkKey, tuple[int, int]] = {}
+        self.muted: dict[LinkKey, tuple[int, float]] = {}
         """The last causes of that. What is computed again of them is not sent."""
-        self.logged: dict[LinkKey, tuple[int, int]] = {}
+        self.logged: dict[LinkKey, tuple[int, float]] = {}
         """The last causes of what was put back."""
         self.held: deque[Block] = deque()
         """Blocks that came but may die with the receiver: they are known safe once something newer is acknowledged."""
@@ -126,7 +126,7 @@ class OutletLink:
 
     def place(self, heard: Heard, was: int) -> None:
         """The receiver has said what came; the rest waits to be sent (again)."""
-        self.placed, self.closed, self.muted = True, heard.closed, dict(heard.causes)
+        self.placed, self.closed, self.muted = True, heard.closed, {**heard.causes}
         self.read = max(heard.closed, was)
         self.came = heard.at if heard.known else At()
         barriers: list[Block] = []  # have no number

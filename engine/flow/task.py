@@ -391,8 +391,8 @@ class Task:
         if not entry.first and "lost" in entry.block.meta:
             self.items -= self.progress.note_lost(entry.block)
         items = self.threads.items(entry)
-        self.outlet.begin(entry.block.epoch, entry.link, number_of(entry.block))
         before = entry.first
+        self.outlet.begin(entry.block.epoch, entry.link, number_of(entry.block), before)
         left = self.operator.process_data(items, before, self.outlet)
         entry.first = returns.first_left(self.operator, left, before, items.count)
         self.items += entry.first - before

@@ -25,11 +25,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from riprap.codec.blocks import Block, Kind
 from riprap.engine.flow.entry import Entry
 from riprap.engine.flow.links import Window
+from riprap.engine.flow.outlet import PLACES
 from riprap.engine.flow.outlet_link import OutletLink
-from riprap.engine.flow.progress import LinkKey
+from riprap.engine.flow.progress import WINDOW, Heard, LinkKey
 from riprap.engine.flow.scheme import Bench, Scheme
 from riprap.engine.schemes.parts.pacing import Pacing
 from riprap.engine.schemes.parts.recorder import Extras, Recorder, Recovered, is_punctuation, take_over
@@ -190,6 +193,8 @@ class Approximate(Scheme):
         replayed = recovered.latest_run()
         bench.outlet.put_back(recovered.extras)
         bench.outlet.mute_put_out(recovered.extras)
+        for link in bench.outlet.links.values():
+            self._leave_out_the_rest(link.logged)
         self.lacks = Limits(0, 0, 0) if bench.layout.is_source else before
         self.lacked = [] if bench.layout.is_source else lacked
         lacks = Limits(0, 0, 0) if bench.operator.state is None else self.lacks
@@ -198,6 +203,22 @@ class Approximate(Scheme):
         self._set_limits()
         self._save_state()
         return replayed
+
+    def on_placed(self, link: OutletLink, heard: Heard, told: Sequence[np.ndarray]) -> None:
+        self._leave_out_the_rest(link.muted)
+
+    def _leave_out_the_rest(self, names: dict[LinkKey, tuple[int, float]]) -> None:
+        """These are the last names of what a former incarnation put out. Where it went further in a block than the
+        state, nobody knows where it stopped, and this one stops elsewhere: the rest of the block is lost, lest it count
+        twice."""
+        progress = self.bench.progress
+        if self.bench.operator.state is None:
+            return
+        in_part = {link: items for (link, _), items in progress.partial.items()}
+        for cause, (number, sibling) in names.items():
+            ahead = number - progress.last_included(cause) if cause != WINDOW else 0
+            if ahead > 1 or (ahead == 1 and sibling >= in_part.get(cause, 0) * PLACES):
+                names[cause] = number, math.inf
 
     def on_receive(self, entry: Entry) -> None:
         if entry.is_input:

@@ -55,6 +55,7 @@ class TimedDrawn(Drawn):
         }  # fmt: skip
 
     def _panes(self) -> dict[str, Any]:
+        """Where items may count again, only what puts out no less for it."""
         rng = self.rng
         size = rng.choice([1, 4, 7, 30])
         shape = {
@@ -63,10 +64,12 @@ class TimedDrawn(Drawn):
             "sessions": {"gap": rng.choice([1, 3, 10])},
         }
         kind = rng.choice(sorted(shape))
+        repeats = self.name == "at_least_once"
         return shape[kind] | {
-            "panes": kind, "aggregate": rng.choice(["sum", "count", "min", "max"]),
-            "mode": rng.choice(["accumulating", "discarding", "retracting"]), "lateness": rng.choice([0, 0, 4, 20]),
-            "early_items": rng.choice([0, 1, 3]), "late_items": rng.choice([1, 2]),
+            "panes": kind, "aggregate": rng.choice(["sum", "count", "max"] + ["min"] * (not repeats)),
+            "mode": rng.choice(["accumulating", "discarding"] + ["retracting"] * (not repeats)),
+            "lateness": rng.choice([0, 0, 4, 20]), "early_items": rng.choice([0, 1] if repeats else [0, 1, 3]),
+            "late_items": 1 if repeats else rng.choice([1, 2]),
         }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from riprap.codec.blocks import Block, Kind
 from riprap.codec.errors import JobFailed
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
-from riprap.engine.flow.outlet import Outlet
+from riprap.engine.flow.outlet import PLACES, Outlet
 from riprap.engine.flow.outlet_link import OutletLink
 from riprap.engine.flow.progress import WINDOW, At, Heard, TaskProgress
 from riprap.engine.flow.window_files import WindowFiles
@@ -51,9 +51,9 @@ def outlet(of: Topology | None = None, me: str = "b.0", placed: bool = True, win
     return made
 
 
-def put(made: Outlet, number: int, *tasks: int, items: int = 1) -> None:
-    """What comes of the input block `number`: a block to each of these tasks."""
-    made.begin(Epoch(1), IN, number)
+def put(made: Outlet, number: int, *tasks: int, items: int = 1, first: int = 0) -> None:
+    """What comes of the input block `number`, from its item `first` on: a block to each of these tasks."""
+    made.begin(Epoch(1), IN, number, first)
     for task in tasks:
         made.send((np.full(items, float(number)),), items, to=task)
 
@@ -275,10 +275,53 @@ def test_the_rest_of_a_cause_of_which_the_state_includes_a_part_is_put_out() -> 
     made.progress.partial[IN, (1,)] = 1
     made.put_back(log)
     made.mute_put_out(log)
-    put(made, 1, 0)
+    put(made, 1, 0, first=1)
     put(made, 2, 0)
     made.flush()
     assert rows(made, 0) == [1, 2, 3]
+
+
+def test_the_rest_of_a_cause_is_put_out_once() -> None:
+    """It was saved behind the rest, in a record without the state, which is still that behind the first part."""
+    former = outlet()
+    put(former, 1, 0)
+    put(former, 1, 0, first=1)
+    log = list(former.pending())
+    made = outlet()
+    made.progress.sent[TO_0] = At(2, 2)
+    made.progress.partial[IN, (1,)] = 1
+    made.put_back(log)
+    made.mute_put_out(log)
+    put(made, 1, 0, first=1)
+    put(made, 2, 0)
+    made.flush()
+    assert rows(made, 0) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("life", ["same", "new"])
+def test_the_rest_of_a_cause_is_put_out_though_the_receiver_has_what_its_first_part_made(life: str) -> None:
+    made = outlet()
+    put(made, 1, 0, 0)
+    made.flush()
+    if life == "new":  # it goes on from a state that includes the first part
+        made = outlet()
+        made.progress.sent[TO_0] = At(2, 2)
+    made.port.sent.clear()
+    made.place(made.links[TO_0], heard(2, 2, (1, 1)))
+    put(made, 1, 0, 0, first=1)
+    put(made, 2, 0)
+    made.flush()
+    assert rows(made, 0) == [3, 4, 5]
+
+
+def test_the_parts_of_a_cause_that_have_come_are_not_sent_again_however_it_is_parted() -> None:
+    made = outlet()
+    made.place(made.links[TO_0], heard(2, 6, (1, 3 * PLACES)))  # items 0 to 2, and from 3 on
+    for first in (0, 2, 3):
+        put(made, 1, 0, first=first)
+    put(made, 1, 0, first=5)
+    made.flush()
+    assert [block.meta["cause"][3] for _, _, block in made.port.sent] == [5 * PLACES]
 
 
 def test_the_last_punctuation_is_repeated_to_a_receiver_that_lacks_it() -> None:
