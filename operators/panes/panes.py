@@ -33,7 +33,8 @@ FORMS = ("keys (int64)", "keys (bytes, uint8, and offsets, int64)")
 class Panes(DataflowOperator):
     """Sums up items by key in panes of event time, and puts panes out when their windows' punctuation says that it is
     time for them. Items are arrays of keys and event times (int64), and of values (float64) unless they are counted.
-    Keys of `bytes` are two arrays: all their bytes (uint8), and count + 1 offsets (int64).
+    Keys of `bytes` are two arrays: all their bytes (uint8), and count + 1 offsets (int64). Where `slide` is longer than
+    `size` there are gaps between panes: items in one are in no pane, and count as late if the pane before is over.
 
     A destination writes the rows of each window as `panes`, and items that came too late as `late`; other stages send
     (key, start, end, value, kind) by key, and late items to the stage `late_to`, as they came.

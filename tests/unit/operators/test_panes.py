@@ -434,3 +434,12 @@ def test_kinds_have_the_names_that_tables_show() -> None:
     columns = Panes.window_columns("panes", {**dict.fromkeys(("keys", "starts", "ends", "values"), np.zeros(4)),
                                              "kinds": np.array([EARLY, ON_TIME, LATE, rows.RETRACTION])})  # fmt: skip
     assert columns["kind"].tolist() == ["early", "on_time", "late", "retraction"]
+
+
+def test_items_between_panes_are_in_none_and_late_once_the_pane_before_is_over() -> None:
+    run = Run(panes="sliding", size=3, slide=5)
+    run.window([on(1), on(4)], 2)
+    assert not run.late
+    assert run.window([], 4) == [(0, 0, 3, 1, ON_TIME)]
+    assert run.window([on(4)], 5) == [] and run.late == [on(4)]
+    assert run.window([], FOREVER) == []
