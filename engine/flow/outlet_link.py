@@ -118,14 +118,16 @@ class OutletLink:
     def take_back(self, kept: Sequence[Block]) -> None:
         """The receiver died, and these were on the way: they wait for its next incarnation, with what is not safe."""
         self.release(len(kept))
-        self.waiting.extendleft(reversed([*self.held, *(() if self.retains else kept)]))
+        back = self.held if self.retains else sorted([*self.held, *kept], key=number_of)  # what is muted came late
+        self.waiting.extendleft(reversed(back))
         self.held.clear()
         self.placed, self.may_part = False, True
         self._counts.clear()
         self._items = self._newer = 0
 
     def place(self, heard: Heard, was: int) -> None:
-        """The receiver has said what came; the rest waits to be sent (again)."""
+        """The receiver has said what came; the rest waits to be sent (again). Something may have come under another
+        number, before what now stands before it."""
         self.placed, self.closed, self.muted = True, heard.closed, {**heard.causes}
         self.read = max(heard.closed, was)
         self.came = heard.at if heard.known else At()
@@ -134,6 +136,15 @@ class OutletLink:
             block = self.waiting.popleft()
             (barriers if block.kind == Kind.BARRIER else self.held).append(block)
         self.waiting.extendleft(reversed(barriers))
+        rest, self.waiting = self.waiting, deque()
+        for block in rest:
+            (self.held if self._came_before(block) else self.waiting).append(block)
+
+    def _came_before(self, block: Block) -> bool:
+        if block.kind != Kind.DATA:
+            return False
+        edge, task, number, sibling = block.meta["cause"]
+        return self.has_come(block, (edge, task), (number, sibling))
 
 
 def first_kept(link: OutletLink) -> float:

@@ -218,6 +218,30 @@ def test_muted_blocks_are_pending_until_the_receiver_has_made_something_newer_sa
     assert not list(made.pending())
 
 
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("has_it", [True, False])
+def test_what_came_under_another_number_is_sent_to_the_next_life_of_its_receiver_if_that_lacks_it(
+    down: bool, has_it: bool
+) -> None:
+    """A window's end now comes before the block of a cause that has come before it."""
+    made = outlet()
+    link = made.links[TO_0]
+    made.place(link, heard(1, 1, (1, 0)))
+    made.begin(Epoch(1), WINDOW, 1)
+    made.punctuate(1, 0.5, False)
+    made.flush()
+    if not down:
+        put(made, 1, 0)
+    made.lost(C0)
+    if down:
+        put(made, 1, 0)
+    made.port.renew(C0)
+    made.port.sent.clear()
+    made.place(link, heard(1, 1, (1, 0)) if has_it else Heard())
+    made.flush()
+    assert rows(made, 0) == ([2] if has_it else [2, 3])
+
+
 def test_what_a_former_life_put_out_is_sent_unless_it_has_come() -> None:
     former = outlet()
     for number in (1, 2, 3):
