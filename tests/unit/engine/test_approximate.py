@@ -14,7 +14,7 @@ from riprap.codec.blocks import Block, Key, Kind
 from riprap.codec.ids import Epoch, WorkerId
 from riprap.configs.topology import Topology
 from riprap.engine.flow.entry import Entry
-from riprap.engine.flow.outlet import PLACES, Outlet
+from riprap.engine.flow.outlet import Outlet
 from riprap.engine.flow.progress import INPUT, WINDOW, Heard, TaskProgress, link_key
 from riprap.engine.flow.scheme import Bench
 from riprap.engine.schemes.approximate import MUCH_BYTES, PATIENCE_S, SAVE_EVERY_S, Approximate
@@ -571,21 +571,6 @@ def test_what_was_put_out_of_a_cause_that_the_state_lacks_leaves_once() -> None:
         after.outlet.flush()
         after.make_durable()
     assert len(after.port.sent) == 1 and not after.outlet.blocked
-
-
-@pytest.mark.parametrize(("reached", "sent"), [(0, [3, 5]), (3, [])])
-def test_the_rest_of_a_block_is_put_out_unless_a_former_life_went_on_with_it(reached: int, sent: list[int]) -> None:
-    """The state includes three items of a block. Behind them the former life may have stopped elsewhere."""
-    table, heard = Table(), Heard(causes={IN: (1, reached * PLACES)})
-    link = next(iter(table.outlet.links.values()))
-    table.progress.partial[IN, (1,)] = 3
-    table.outlet.place(link, heard)
-    table.scheme.on_placed(link, heard, ())
-    for first in (3, 5):
-        table.outlet.begin(Epoch(1), IN, 1, first)
-        table.outlet.send((np.zeros(1),), 1, to=link.to.index)
-    table.outlet.flush()
-    assert [block.meta["cause"][3] for _, _, block in table.port.sent] == [first * PLACES for first in sent]
 
 
 def test_each_failure_halves_the_thresholds_also_when_a_life_saved_nothing() -> None:
