@@ -12,6 +12,7 @@ from typing import Any
 
 from dataflow_simulator import DataflowCase, DataflowNode, run_or_replay
 from random_graphs import EXACT, Drawn, Graph, drawn_topology, verdict
+from random_panes import TimedDrawn, TimedGraph
 
 from riprap.backupserver.savepoint import FORMAT, MANIFEST, read_savepoint
 from riprap.codec.errors import JobFailed
@@ -114,10 +115,14 @@ class Chained(Graph):
             node.task.close()
 
 
-def chain(seed: int, scheme: str, directory: Path, file: str) -> list[str]:
+class TimedChained(Chained, TimedGraph):
+    """The same by event time."""
+
+
+def chain(seed: int, scheme: str, directory: Path, file: str, timed: bool = False) -> list[str]:
     """Jobs one after another, the first under a scheme; AssertionError where the last comes to something else than the
     plain model. What each was: its scheme, its numbers of tasks. Empty for a graph that is refused."""
-    drawn = Drawn(seed, (scheme,))
+    drawn, kind = (TimedDrawn(seed, (scheme,)), TimedChained) if timed else (Drawn(seed, (scheme,)), Chained)
     topology, _ = drawn_topology(drawn)
     if topology is None:
         return []
@@ -125,7 +130,7 @@ def chain(seed: int, scheme: str, directory: Path, file: str) -> list[str]:
     made: Path | None = None
     for number in range(1, jobs + 1):
         wanted = directory / str(number) if number < jobs and drawn.name in MAKERS else None
-        simulation = Chained(drawn, topology, drawn.case(), made, wanted)
+        simulation = kind(drawn, topology, drawn.case(), made, wanted)
         simulation.case.log.append(" ".join(told))
         told.append(f"{drawn.name} {[stage.parallelism for stage in topology.stages.values()]}")
         if wanted is None:
