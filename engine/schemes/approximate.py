@@ -351,7 +351,7 @@ class Approximate(Scheme):
             if self.recorder.needs_state:
                 self._save_state()
             else:
-                self.recorder.save_progress(self._pending())
+                self.recorder.save_output(self._pending())
                 self._set_theta()
         return self.recorder.holds(link, block) and self._is_durable
 

@@ -117,10 +117,18 @@ class Recorder:
     def save_progress(self, extras: Extras) -> None:
         """Save progress alone, between two states: windows that are closed, and what was put out. Without a state it
         is all there is; before the first state is saved, that is saved with it, for it is worth nothing alone."""
+        self._save_alone(extras, "progress")
+
+    def save_output(self, extras: Extras) -> None:
+        """The same, however far the state may be from what is durable: feedback that only the present state includes is
+        not said to have come. Whoever fed it back sends it again, for it is not acknowledged."""
+        self._save_alone(extras, "output")
+
+    def _save_alone(self, extras: Extras, what: str) -> None:
         if self.state is not None and self._copies.base is None:
             self.save_state(extras)
             return
-        self._save(Sliced(Backup(self.state is None and self._copies.is_whole_due, ())), extras, "progress")
+        self._save(Sliced(Backup(self.state is None and self._copies.is_whole_due, ())), extras, what)
 
     def copy_state(self) -> Backup | None:
         """All of the state, for something else than a record; None without a state."""
@@ -265,6 +273,8 @@ class Recovered:
         elif before is not None and self.copies:  # the state is still that of before
             self.progress.included, self.progress.partial = before.included, before.partial
             self.progress.done, self.progress.heard = before.done, before.heard
+            if part.meta["what"] == "output":
+                self.progress.feedback = before.feedback
         for link, *fields, width in part.meta["extras"]:
             block = block_of(fields, arrays[count : count + width])
             self._extras[tuple(link), number_of(block)] = block

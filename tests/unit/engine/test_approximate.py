@@ -105,7 +105,7 @@ class Table:
         return [seq for _, _, seq in self.port.acked]
 
     def saved(self) -> list[str]:
-        """What each record is: "state", "progress" (both of them whole or in part), or "block"."""
+        """What each record is: "state" or "progress" (whole or in part), "output", or "block"."""
         return [meta.get("what", "block") for _, _, meta, _ in self.port.saved]
 
     def kept(self) -> int:
@@ -560,7 +560,7 @@ def test_what_was_put_out_of_a_cause_that_the_state_lacks_leaves_once() -> None:
     table.process(by=60.0)
     table.make_durable()
     table.send(11)
-    assert table.saved() == ["state", "progress"]
+    assert table.saved() == ["state", "output"]
     after = table.life_after()
     after.outlet.begin(Epoch(1), IN, table.progress.received)
     after.outlet.send((np.zeros(11),), 11, to=0)

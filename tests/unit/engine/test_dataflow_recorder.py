@@ -451,6 +451,16 @@ def test_the_windows_whose_feedback_has_come_are_those_of_the_newest_record() ->
     assert (progress.epoch, progress.feedback) == (2, {(3, 0): 2})
 
 
+def test_feedback_that_no_state_includes_has_not_come_by_the_record_of_an_output() -> None:
+    """It is not acknowledged, so it comes again; a task that did not take it in would compute with an old model."""
+    bench = Bench()
+    bench.progress.feedback = {(3, 0): 1}
+    bench.save()
+    bench.progress.feedback = {(3, 0): 2}
+    bench.recorder.save_output(())
+    assert bench.restored()[1].feedback == {(3, 0): 1}
+
+
 def test_what_the_store_refuses_is_saved_later_in_its_order() -> None:
     bench = Bench()
     bench.port.full = True
