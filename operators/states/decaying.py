@@ -7,7 +7,7 @@ Shkapenyuk, Srivastava, Xu, "Forward decay", 2009). So backups hold what changed
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from riprap.operators.states.base import Backup, State
 from riprap.operators.states.checks import saved_arrays
 from riprap.operators.states.hash_map import HashMap
+from riprap.operators.states.numbered import of_groups, packed, recovered
 from riprap.operators.states.vector import ArrayState
 
 Real = TypeVar("Real", HashMap, ArrayState)
@@ -75,11 +76,10 @@ class Decaying(State, Generic[Real]):
     def backup_state(self) -> Backup:
         self._lead()
         own = self._state.backup_state()
-        ahead = self._ahead.values()
-        return self._with_ahead(own, [one.backup_all() if own.full else one.backup_state() for one in ahead])
+        return self._with_ahead(own, lambda one: one.backup_all() if own.full else one.backup_state())
 
     def backup_all(self) -> Backup:
-        return self._with_ahead(self._state.backup_all(), [one.backup_all() for one in self._ahead.values()])
+        return self._with_ahead(self._state.backup_all(), lambda one: one.backup_all())
 
     def recover_state(self, backup: Backup) -> None:
         about, *arrays = backup.arrays
@@ -89,7 +89,7 @@ class Decaying(State, Generic[Real]):
             raise ValueError("the backup of a decaying state does not say how old it is")
         own = len(arrays) - int(parts[:, 2].sum())
         self._state.recover_state(Backup(backup.full, tuple(arrays[: max(own, 0)])))
-        self._ahead = dict(self._recovered(parts.tolist(), arrays[own:]))
+        self._ahead = recovered(parts, arrays[own:], self._ahead, self._make)
         self._closed, self._begin = int(about[0]), int(about[1])
 
     def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
@@ -100,10 +100,7 @@ class Decaying(State, Generic[Real]):
         if any((task._closed, task._begin) != (self._closed, self._begin) for task in tasks):
             raise ValueError("the backups of a decaying state are of different micro-batches")
         self._state.recover_groups([task._state.backup_all() for task in tasks], groups)
-        self._ahead = {number: self._make() for number in sorted({n for task in tasks for n in task._ahead})}
-        for number, ahead in self._ahead.items():
-            there = [task._ahead[number] for task in tasks if number in task._ahead]
-            ahead.recover_groups([one.backup_all() for one in there], groups)
+        self._ahead = of_groups([task._ahead for task in tasks], self._make, groups)
 
     def _take_in(self, last: int) -> None:
         """Add what came early of micro-batches up to this one."""
@@ -116,20 +113,11 @@ class Decaying(State, Generic[Real]):
     def _take(self, epoch: int, keys: Sequence[Any], values: np.ndarray) -> int:
         return _add(self._state, keys, values * self._weight(epoch))
 
-    def _recovered(self, parts: list[list[int]], arrays: list[np.ndarray]) -> Iterator[tuple[int, Real]]:
-        for number, full, count in parts:
-            ahead = self._ahead[number] if number in self._ahead else self._make()  # an empty one is false
-            ahead.recover_state(Backup(bool(full), tuple(arrays[:count])))
-            arrays = arrays[count:]
-            yield number, ahead
-
-    def _with_ahead(self, own: Backup, parts: Sequence[Backup]) -> Backup:
-        about: list[int] = [self._closed, self._begin]
-        ahead: list[np.ndarray] = []
-        for number, part in zip(self._ahead, parts, strict=True):
-            about += [number, part.full, len(part.arrays)]
-            ahead += part.arrays
-        return Backup(own.full, (np.array(about, np.int64), *own.arrays, *ahead))
+    def _with_ahead(self, own: Backup, of: Callable[[Real], Backup]) -> Backup:
+        found: list[np.ndarray] = packed(
+            [self._closed, self._begin], {number: of(one) for number, one in self._ahead.items()}
+        )
+        return Backup(own.full, (found[0], *own.arrays, *found[1:]))
 
     def _lead(self) -> None:
         """Give each part what a scheme has set; theta is for all together."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from riprap.operators.states.base import Backup, State
 from riprap.operators.states.checks import saved_arrays
 from riprap.operators.states.hash_map import HashMap
 from riprap.operators.states.key_set import KeySet
+from riprap.operators.states.numbered import of_groups, packed, recovered
 from riprap.operators.states.tracked import one_of
 from riprap.operators.states.vector import ArrayState
 
@@ -73,7 +74,7 @@ class Windowed(State, Generic[BuiltIn]):
         panes = about[1:].reshape(-1, 3) if len(about) % 3 == 1 else None
         if panes is None or panes[:, 2].sum() != len(arrays) or (panes[:, 2] < 0).any():
             raise ValueError("the backup of a window does not say of which panes it is")
-        self._panes = dict(self._recovered(panes.tolist(), arrays))
+        self._panes = recovered(panes, arrays, self._panes, self._make)
         self._closed, self._unsaved = int(about[0]), False
 
     def recover_groups(self, backups: Sequence[Backup], groups: range) -> None:
@@ -83,30 +84,15 @@ class Windowed(State, Generic[BuiltIn]):
         if any(task._closed != tasks[0]._closed for task in tasks):
             raise ValueError("the backups of a window are of different micro-batches")
         self._closed, self._unsaved = tasks[0]._closed, False
-        self._panes = {number: self._make() for number in sorted({n for task in tasks for n in task._panes})}
-        for number, pane in self._panes.items():
-            there = [task._panes[number] for task in tasks if number in task._panes]
-            pane.recover_groups([one.backup_all() for one in there], groups)
-
-    def _recovered(self, panes: list[list[int]], arrays: list[np.ndarray]) -> Iterator[tuple[int, BuiltIn]]:
-        for number, full, count in panes:
-            pane = self._panes[number] if number in self._panes else self._make()  # an empty one is false
-            pane.recover_state(Backup(bool(full), tuple(arrays[:count])))
-            arrays = arrays[count:]
-            yield number, pane
+        self._panes = of_groups([task._panes for task in tasks], self._make, groups)
 
     def _backup(self, of: Callable[[BuiltIn], Backup]) -> Backup:
-        about: list[int] = [self._closed]
-        arrays: list[np.ndarray] = []
-        full = True
+        backups: dict[int, Backup] = {}
         for number, pane in self._panes.items():
             self._lead(pane, self.theta)
-            backup = of(pane)
-            about += [number, backup.full, len(backup.arrays)]
-            arrays += backup.arrays
-            full = full and backup.full
+            backups[number] = of(pane)
         self._unsaved = False
-        return Backup(full, (np.array(about, np.int64), *arrays))
+        return Backup(all(one.full for one in backups.values()), tuple(packed([self._closed], backups)))
 
     def _lead(self, pane: BuiltIn, theta: float) -> None:
         """Give a pane its part of what a scheme has set."""
