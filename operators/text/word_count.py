@@ -136,6 +136,8 @@ class CountRecentWords(DataflowOperator):
 
         self.state = Decaying(make, factor) if window == "decaying" else Windowed(make, window, window_epochs)
         self.writes = ("words",) if self.state.window == "hopping" else ()
+        self._distinct: int | None = None
+        """The words that `metrics` has counted since a window was closed; None before it is asked."""
 
     def process_data(self, items: Items, first: int, out: Emitter) -> int:
         """Words as (bytes, offsets), and their counts (int64)."""
@@ -144,6 +146,7 @@ class CountRecentWords(DataflowOperator):
 
     def process_punctuation(self, epoch: int, out: Emitter) -> None:
         self.state.close(epoch)
+        self._distinct = None
         if self.state.window == "hopping" and epoch % self.state.window_epochs == 0:
             out.write("words", self.results())
 
@@ -162,7 +165,9 @@ class CountRecentWords(DataflowOperator):
         return words_columns(arrays)
 
     def metrics(self) -> dict[str, float]:
-        return {"distinct_words": float(len(self.state.content()))}
+        if self._distinct is None:
+            self._distinct = len(self.state.content())
+        return {"distinct_words": float(self._distinct)}
 
 
 def words_columns(arrays: Arrays) -> dict[str, np.ndarray]:
