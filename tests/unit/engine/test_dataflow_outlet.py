@@ -290,19 +290,25 @@ def test_what_was_put_out_before_a_state_that_lacks_its_cause_is_put_out_once() 
     assert rows(made, 0) == [1, 2, 3, 4, 5]
 
 
-def test_the_rest_of_a_cause_of_which_the_state_includes_a_part_is_put_out() -> None:
-    former = outlet()
-    put(former, 1, 0)
+def rows_behind_a_part(former: Outlet, sent: At) -> list[int]:
+    """What a new incarnation puts out whose state includes the first part of cause 1, behind what the former one put
+    out and saved."""
     log = list(former.pending())
     made = outlet()
-    made.progress.sent[TO_0] = At(1, 1)
+    made.progress.sent[TO_0] = sent
     made.progress.partial[IN, (1,)] = 1
     made.put_back(log)
     made.mute_put_out(log)
     put(made, 1, 0, first=1)
     put(made, 2, 0)
     made.flush()
-    assert rows(made, 0) == [1, 2, 3]
+    return rows(made, 0)
+
+
+def test_the_rest_of_a_cause_of_which_the_state_includes_a_part_is_put_out() -> None:
+    former = outlet()
+    put(former, 1, 0)
+    assert rows_behind_a_part(former, At(1, 1)) == [1, 2, 3]
 
 
 def test_the_rest_of_a_cause_is_put_out_once() -> None:
@@ -310,16 +316,7 @@ def test_the_rest_of_a_cause_is_put_out_once() -> None:
     former = outlet()
     put(former, 1, 0)
     put(former, 1, 0, first=1)
-    log = list(former.pending())
-    made = outlet()
-    made.progress.sent[TO_0] = At(2, 2)
-    made.progress.partial[IN, (1,)] = 1
-    made.put_back(log)
-    made.mute_put_out(log)
-    put(made, 1, 0, first=1)
-    put(made, 2, 0)
-    made.flush()
-    assert rows(made, 0) == [1, 2, 3]
+    assert rows_behind_a_part(former, At(2, 2)) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("life", ["same", "new"])
