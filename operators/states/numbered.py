@@ -32,7 +32,7 @@ def recovered(
 
 
 def of_groups(tasks: Sequence[Mapping[int, Part]], make: Callable[[], Part], groups: range) -> dict[int, Part]:
-    """What these tasks have of some key groups."""
+    """The states of some key groups, of all that these tasks have."""
     found = {number: make() for number in sorted({number for task in tasks for number in task})}
     for number, part in found.items():
         part.recover_groups([task[number].backup_all() for task in tasks if number in task], groups)
